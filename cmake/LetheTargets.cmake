@@ -1,0 +1,41 @@
+# lethe_library(NAME SOURCES a.cc b.cc DEPS x y)     a static library of ours
+# lethe_binary(NAME SOURCES main.cc DEPS x y)        a program in build/<preset>/bin
+# lethe_test(NAME SOURCES a_test.cc DEPS x [LABELS grpc])   one GoogleTest program, found by ctest
+# All three compile with our warnings as errors; includes start at the repository root.
+
+add_library(lethe_warnings INTERFACE)
+target_compile_options(lethe_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast -Wcast-qual
+  -Wnon-virtual-dtor -Woverloaded-virtual -Wdouble-promotion -Wextra-semi -Wimplicit-fallthrough
+  -Werror
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
+
+function(_lethe_common target)
+  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${target} PRIVATE lethe_warnings)
+endfunction()
+
+function(lethe_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  _lethe_common(${name})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS})
+endfunction()
+
+function(lethe_binary name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  _lethe_common(${name})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+endfunction()
+
+function(lethe_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  _lethe_common(${name})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE
+    LETHE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" LETHE_BINARY_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 600)
+endfunction()

@@ -1,0 +1,100 @@
+// ExactMemory: the exact SVDD of a growing and shrinking set of tokens.
+//
+// Insert and Forget move the solution along the path of optima (docs/math.md, section 3); what they
+// publish is certified afterwards by arithmetic that trusts nothing of the path: the published
+// snapshot is the correctly rounded solution for the retained tokens, or the call does not return.
+//
+// Cost, n tokens, |S| margin groups, |E| error groups, d dimensions: a token that lands in reserve
+// O((|S| + |E|) d + log n); a change of the active set O((|S| + |E|)^2) an event in double-double plus
+// O(|S|^3) in double for the proof, plus O((|S| + |E|) d) for each reserve token within the drift.
+//
+// Errors: absl::InvalidArgumentError / NotFoundError for bad calls, checked before anything changes
+// (strong guarantee). Determinism: a snapshot's bits depend on the retained tokens, their order and
+// the options alone. Threads: compatible, not safe; snapshots may be read from any thread.
+#ifndef LETHE_CORE_SVDD_MEMORY_H_
+#define LETHE_CORE_SVDD_MEMORY_H_
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/svdd/problem.h"
+#include "core/svdd/snapshot.h"
+
+namespace lethe::svdd {
+
+struct NewToken {
+  TokenHandle handle = 0;
+  std::span<const double> key;
+  std::span<const double> value;
+};
+
+// How the last update reached its state.
+enum class Method : uint8_t {
+  kUnchanged,  // the active set did not change
+  kWalk,       // by the path of optima alone
+  kFallback,   // the walk was given up and the cold solver finished
+  kCold,       // solved from scratch
+};
+
+struct UpdateReport {
+  PartitionCounts before;
+  PartitionCounts after;
+  Method method = Method::kUnchanged;
+  int events = 0;          // changes of the active set along the way
+  int precision_bits = 0;  // rung that decided the published state
+};
+
+// Counted since the memory was made; never part of its state.
+struct SolverCounters {
+  uint64_t updates = 0;
+  uint64_t climbs = 0;     // published states that needed more than the first rung
+  uint64_t fallbacks = 0;  // updates finished by the cold solver
+};
+
+class ExactMemory {
+ public:
+  static absl::StatusOr<std::unique_ptr<ExactMemory>> Create(const MemoryOptions& options);
+  ~ExactMemory();
+  ExactMemory(const ExactMemory&) = delete;
+  ExactMemory& operator=(const ExactMemory&) = delete;
+
+  // What Insert would say of this token, without its handle: dimensions, NaN, Inf, overflow of the
+  // kernel. The message starts with the field: "key: ...", "key[3]: ...", "value[0]: ...".
+  absl::Status Validate(std::span<const double> key, std::span<const double> value) const;
+
+  // Appends tokens; handles must increase, above every handle so far. The whole batch or nothing.
+  absl::StatusOr<UpdateReport> Insert(std::span<const NewToken> tokens);
+
+  // Takes tokens out. Handles must be present and distinct. The whole batch or nothing.
+  absl::StatusOr<UpdateReport> Forget(std::span<const TokenHandle> handles);
+
+  // The published state; never null. Insert and Forget replace it, they never change it.
+  std::shared_ptr<const Snapshot> snapshot() const;
+
+  // The published state of a memory fed with this memory's tokens from scratch, by the cold solver.
+  // O(cold solve); does not change this memory.
+  std::shared_ptr<const Snapshot> Refit() const;
+
+  // The state that Forget(handles) would publish, without changing this memory.
+  absl::StatusOr<std::shared_ptr<const Snapshot>> Preview(
+      std::span<const TokenHandle> handles) const;
+
+  size_t size() const;
+  const SolverCounters& counters() const;
+
+ private:
+  class Impl;
+  explicit ExactMemory(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// True when both states agree in every bit that is published: phase, counts, supports (handle, label,
+// weight bits), mu or its interval.
+bool SameBits(const Snapshot& a, const Snapshot& b);
+
+}  // namespace lethe::svdd
+
+#endif  // LETHE_CORE_SVDD_MEMORY_H_

@@ -1,0 +1,75 @@
+// The published state of a memory: the correctly rounded solution of problem (1), immutable, shared
+// between readers without a lock.
+//
+// Ensures: every weight is the exact real solution rounded to nearest once, so that equal retained
+// tokens give equal bits whatever was inserted and forgotten in between, on every machine.
+#ifndef LETHE_CORE_SVDD_SNAPSHOT_H_
+#define LETHE_CORE_SVDD_SNAPSHOT_H_
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/svdd/problem.h"
+
+namespace lethe::svdd {
+
+// A token with weight, in insertion order within the snapshot.
+struct SupportToken {
+  TokenHandle handle = 0;
+  Label label = Label::kReserve;
+  double alpha = 0.0;
+};
+
+// How a state was decided and how far it is from changing.
+struct Proof {
+  // True when the active set, every sign and every rounding is proven; false only for the warming and
+  // empty phases, whose weights are exact by definition (bounds are 0 there).
+  bool decided_by_solver = false;
+  int precision_bits = 0;       // 106: double-double; more: a higher rung
+  double residual = 0.0;        // |K KT residual| of the refined solution before rounding
+  double weight_bound = 0.0;    // |a - a*|_2 of the refined solution before rounding
+  double decision_bound = 0.0;  // on the decision function, rounding of the weights included
+  double slack = 0.0;           // lower bound on the strict complementarity of this state
+  double lambda_min = 0.0;      // lower bound on the smallest eigenvalue of K over the margin groups
+  double condition = 0.0;       // upper bound on the condition number of the same
+};
+
+// The value of a query. docs/math.md, section 6.
+struct Readout {
+  std::vector<double> value;        // sum_i a_i kappa(q, x_i) v_i / sum_i a_i kappa(q, x_i)
+  double log_denominator = 0.0;     // ln sum_i a_i kappa(q, x_i); finite where all kappa underflow
+  double kernel_sum = 0.0;          // sum_i a_i kappa(q, x_i); may underflow to 0
+  std::optional<double> decision;   // 2 kernel_sum - kappa(q, q) + mu, where mu is unique
+  // decision at both ends of the mu interval; unbounded ends are +-infinity. Equal where unique.
+  double decision_low = 0.0;
+  double decision_high = 0.0;
+  std::vector<double> shares;       // a_i kappa(q, x_i) / the denominator, a support token each
+};
+
+class Snapshot {
+ public:
+  Phase phase = Phase::kEmpty;
+  MemoryOptions options;
+  PartitionCounts counts;
+  // Exactly one description of mu in the active phase: mu when a margin token exists; otherwise an
+  // interval whose absent ends are unbounded.
+  std::optional<double> mu;
+  std::optional<double> mu_low;
+  std::optional<double> mu_high;
+  std::optional<double> radius_squared;  // a'Ka + mu, fp64 over the canonical weights
+  Proof proof;
+
+  std::vector<SupportToken> supports;  // insertion order; every token with alpha > 0
+  std::vector<double> keys;            // row-major, supports.size() x key_dimension
+  std::vector<double> values;          // row-major, supports.size() x value_dimension
+
+  // Requires phase != kEmpty, query.size() == key_dimension, finite coordinates. Cost
+  // O(supports (d + m)). Deterministic: the same bits on every machine (own exp, fixed order).
+  // `want_shares` fills Readout::shares.
+  Readout Query(std::span<const double> query, bool want_shares) const;
+};
+
+}  // namespace lethe::svdd
+
+#endif  // LETHE_CORE_SVDD_SNAPSHOT_H_
