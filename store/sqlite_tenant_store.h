@@ -1,0 +1,51 @@
+// TenantStore over SQLite: one file `<dir>/tenant.db`, one connection that holds it exclusively and
+// does every checkpoint itself.
+//
+// Requires: `dir` exists and belongs to this tenant alone (data_directory.h).
+//
+// Cost: one fsync of the write-ahead log a transaction, whatever its size, so batch what may be
+// batched; an erase adds a checkpoint, two fsyncs more.
+//
+// Errors, beside those of tenant_store.h: NOT_FOUND where there is no tenant.db; ALREADY_EXISTS
+// from CreateTenantStore where there is one; UNAVAILABLE when another connection holds the file;
+// FAILED_PRECONDITION for a file of another program, of a newer release, or a folder that cannot be
+// written, with what to do; DATA_LOSS for a file that is no database or is damaged.
+//
+// Source: https://sqlite.org/wal.html, https://sqlite.org/lang_transaction.html
+#ifndef LETHE_STORE_SQLITE_TENANT_STORE_H_
+#define LETHE_STORE_SQLITE_TENANT_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "store/tenant_store.h"
+
+namespace lethe::store {
+
+struct SqliteTenantOptions {
+  // The file may grow to this many bytes by inserting; 0 for no limit of ours. Erasing may exceed
+  // it by kEraseReserveBytes, so that a full quota never stops an erasure.
+  uint64_t max_bytes = 0;
+  // After a commit that leaves the write-ahead log above this size, it is checkpointed.
+  uint64_t wal_checkpoint_bytes = 16u << 20;
+};
+inline constexpr uint64_t kEraseReserveBytes = 1u << 20;
+
+// Makes `<dir>/tenant.db` for a new tenant and opens it. `tenant.state` must be kOpen.
+absl::StatusOr<std::unique_ptr<TenantStore>> CreateTenantStore(
+    const std::string& dir,
+    const TenantRecord& tenant,
+    const SqliteTenantOptions& options = {});
+
+// Opens an existing tenant. Checks that the file is ours, of a known version, and that the log is
+// dense. Cost O(certificates) over index pages.
+absl::StatusOr<std::unique_ptr<TenantStore>> OpenTenantStore(
+    const std::string& dir,
+    const SqliteTenantOptions& options = {});
+
+}  // namespace lethe::store
+
+#endif  // LETHE_STORE_SQLITE_TENANT_STORE_H_

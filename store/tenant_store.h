@@ -1,0 +1,247 @@
+// TenantStore: everything one tenant must not lose, behind an interface.
+//
+// What it holds: the tenant's description; its memories; their tokens; keyed hashes of erased ids
+// (tombstones); the log of certificates; the answers to requests by request_id; per memory an
+// optional opaque blob to start the solver from.
+//
+// Transactions: every changing operation is one transaction, all or nothing; OK means durable. An
+// operation that erases carries its certificate, and both are committed together or not at all:
+// there is no way to erase tokens through this interface without a certificate.
+//
+// Ensures: certificate sequences are dense from 0 and every certificate names the leaf hash before
+// it; a handle is never used twice in a memory; ids are unique among the live tokens of a memory;
+// ids and subjects are stored in clear only inside the encoded row (token_codec.h), the seam where
+// rows will be sealed; what is indexed is a keyed hash.
+//
+// Errors:
+//   INVALID_ARGUMENT     a bad call; names the field and index; nothing changed
+//   NOT_FOUND            no such memory, handle, certificate
+//   ALREADY_EXISTS       name, id or request_id is taken; nothing changed
+//   FAILED_PRECONDITION  the tenant is closed, or a certificate does not continue the log
+//   RESOURCE_EXHAUSTED   disk or quota full; nothing changed
+//   DATA_LOSS            stored bytes are not what was written; names file, memory and handle
+//   IsIndeterminate(s)   (sqlite.h) COMMIT failed: the change is there or it is not. From then on
+//                        every call returns UNAVAILABLE until the store is closed and opened again;
+//                        after that the caller decides by FindRequest or FindByIds.
+// No message contains ids, subjects, keys, values, payloads or labels.
+//
+// Threads: compatible, not safe. One writer owns a store; readers use the core's snapshots.
+// Source: certificate chain after RFC 6962 and docs/certificate_format.md.
+#ifndef LETHE_STORE_TENANT_STORE_H_
+#define LETHE_STORE_TENANT_STORE_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace lethe::store {
+
+using Bytes32 = std::array<uint8_t, 32>;
+
+// Limits of the store itself; callers may be stricter.
+inline constexpr size_t kMaxInsertRows = 10'000;  // rows of one InsertTokens
+inline constexpr size_t kMaxIdBytes = 256;        // token id, subject
+inline constexpr size_t kMaxNameBytes = 63;       // tenant, memory
+inline constexpr size_t kMaxRequestIdBytes = 128;
+inline constexpr size_t kMaxRowBytes = 8u << 20;    // one encoded token
+inline constexpr size_t kMaxBlobBytes = 16u << 20;  // config, answer, envelope, warm start
+inline constexpr size_t kMaxLeafBytes = 65'535;     // a tile of the log must hold it
+inline constexpr uint32_t kMaxPageSize = 1'000;
+
+enum class TenantState : uint8_t { kOpen = 0, kClosed = 1 };
+
+struct TenantRecord {
+  std::string name;
+  std::string uid;         // 32 lower-case hex digits; tells a tenant from an earlier namesake
+  std::string log_origin;  // name of the log of certificates
+  int64_t create_time_micros = 0;  // since 1970-01-01T00:00:00Z
+  TenantState state = TenantState::kOpen;
+};
+
+struct MemoryRecord {
+  std::string uid;     // 32 lower-case hex digits, given by the caller, never used twice
+  std::string name;    // unique among the live memories
+  std::string config;  // opaque; the caller's encoding
+  int64_t create_time_micros = 0;
+  // Smallest handle that InsertTokens accepts. Set by the store: 1 for a new memory, and above
+  // every handle ever used, erased ones included.
+  uint64_t next_handle = 1;
+};
+
+struct TokenRow {
+  uint64_t handle = 0;  // 1 to 2^63 - 1; increasing within a memory
+  std::string id;       // 1 to kMaxIdBytes bytes
+  std::vector<double> key;
+  std::vector<double> value;
+  std::string subject;  // empty: none
+  std::string payload;
+  std::string labels;                                // opaque; the caller's encoding
+  Bytes32 salt{};                                    // of the token's commitment
+  bool operator==(const TokenRow&) const = default;  // by ==, so a NaN never equals itself
+};
+
+struct CertificateRecord {
+  uint64_t sequence = 0;
+  std::string id;          // 64 lower-case hex digits
+  std::string kind;        // 1 to 64 bytes
+  std::string memory_uid;  // both empty when the certificate concerns no single memory
+  std::string memory_name;
+  int64_t create_time_micros = 0;
+  std::string envelope;  // exactly as signed
+  std::string leaf;      // the log entry, at most kMaxLeafBytes
+  Bytes32 leaf_hash{};
+  std::optional<Bytes32> previous_leaf_hash;  // absent for sequence 0 and only there
+  bool operator==(const CertificateRecord&) const = default;
+};
+
+// The public check of a certificate, run inside the transaction on the bytes read back from the
+// database: a bit that flips between hashing and storing must never reach the log. Anything but OK
+// rolls the whole operation back and is returned to the caller.
+using CertificateVerifier = std::function<absl::Status(const CertificateRecord&)>;
+
+struct CertificateAppend {
+  CertificateRecord record;
+  CertificateVerifier verify;  // required
+};
+
+// The first answer to a request, kept so that a repeated request_id returns it.
+struct RequestRecord {
+  std::string request_id;  // 1 to kMaxRequestIdBytes bytes; unique in the tenant
+  Bytes32 fingerprint{};   // of the request's content: tells a retry from a reuse
+  std::string answer;      // opaque
+  int64_t create_time_micros = 0;
+  bool operator==(const RequestRecord&) const = default;
+};
+
+struct EraseRequest {
+  std::string memory_uid;
+  std::vector<uint64_t> handles;  // at least one; present and distinct; any order
+  CertificateAppend certificate;
+  std::optional<RequestRecord> request;
+};
+
+struct DeleteMemoryRequest {
+  std::string memory_uid;
+  // Required when the memory holds tokens; may be absent for an empty one.
+  std::optional<CertificateAppend> certificate;
+  std::optional<RequestRecord> request;
+};
+
+struct EraseResult {
+  uint64_t erased = 0;
+  // The erase is committed whatever this says. Not OK: the old pages may still stand in the
+  // write-ahead log; call Checkpoint() again (or reopen the store when it says UNAVAILABLE) before
+  // claiming that the file no longer holds the rows.
+  absl::Status checkpoint;
+};
+
+enum class IdState : uint8_t {
+  kUnknown = 0,  // never seen, or its memory's rows are gone
+  kLive = 1,
+  kErased = 2,  // erased by an earlier request and not inserted again
+};
+struct IdLookup {
+  IdState state = IdState::kUnknown;
+  uint64_t handle = 0;  // only with kLive
+};
+
+struct MemoryCounts {
+  uint64_t tokens = 0;
+  uint64_t subjects = 0;  // distinct
+  uint64_t tombstones = 0;
+};
+
+struct LogHead {
+  uint64_t count = 0;                // also the next sequence
+  std::optional<Bytes32> leaf_hash;  // of the last certificate; absent for an empty log
+};
+
+struct CertificateQuery {
+  std::optional<uint64_t> after_sequence;  // absent: from the start
+  std::string memory_name;                 // empty: all
+  uint32_t limit = 100;                    // 1 to kMaxPageSize
+};
+
+class TenantStore {
+ public:
+  virtual ~TenantStore() = default;
+
+  // --- The tenant.
+  virtual absl::StatusOr<TenantRecord> GetTenant() = 0;
+  // Erases every memory, its tokens and tombstones, and all stored answers; appends the closing
+  // certificate; sets the state to closed. Afterwards the log can be read and nothing can change.
+  virtual absl::StatusOr<EraseResult> CloseTenant(const CertificateAppend& certificate) = 0;
+
+  // --- Memories.
+  // `memory.next_handle` is ignored.
+  virtual absl::Status CreateMemory(const MemoryRecord& memory) = 0;
+  virtual absl::StatusOr<MemoryRecord> GetMemory(absl::string_view uid) = 0;
+  virtual absl::StatusOr<MemoryRecord> GetMemoryByName(absl::string_view name) = 0;
+  // In the order of names, those above `after_name` (empty: from the start); limit 1 to
+  // kMaxPageSize.
+  virtual absl::StatusOr<std::vector<MemoryRecord>> ListMemories(absl::string_view after_name,
+                                                                 uint32_t limit) = 0;
+  virtual absl::StatusOr<uint64_t> CountMemories() = 0;
+  // Cost O(tokens + tombstones) of this memory, over index pages only.
+  virtual absl::StatusOr<MemoryCounts> CountMemory(absl::string_view uid) = 0;
+  // Removes the memory with everything in it. Its certificates stay.
+  virtual absl::StatusOr<EraseResult> DeleteMemory(const DeleteMemoryRequest& request) = 0;
+
+  // --- Tokens.
+  // Handles must increase strictly, from the memory's next_handle. An id that was erased before
+  // stops being "already erased". The whole batch or nothing.
+  virtual absl::Status InsertTokens(absl::string_view memory_uid,
+                                    std::span<const TokenRow> rows) = 0;
+  // Deletes the rows, leaves tombstones, drops the memory's warm start (it was derived from the
+  // erased rows), appends the certificate, stores the answer; then cleans the write-ahead log.
+  virtual absl::StatusOr<EraseResult> EraseTokens(const EraseRequest& request) = 0;
+  // One lookup an id, in order.
+  virtual absl::StatusOr<std::vector<IdLookup>> FindByIds(absl::string_view memory_uid,
+                                                          std::span<const std::string> ids) = 0;
+  // Handles of the live tokens with this subject, increasing. `subject` must not be empty.
+  virtual absl::StatusOr<std::vector<uint64_t>> FindBySubject(absl::string_view memory_uid,
+                                                              absl::string_view subject) = 0;
+  // One row a handle, in order; NOT_FOUND names the index of one that is not there.
+  virtual absl::StatusOr<std::vector<TokenRow>> GetTokens(absl::string_view memory_uid,
+                                                          std::span<const uint64_t> handles) = 0;
+  // Every token of the memory in the order of handles, one at a time; the visitor may move from the
+  // row. Stops at the first status that is not OK and returns it. The visitor must not call the
+  // store.
+  virtual absl::Status LoadTokens(absl::string_view memory_uid,
+                                  absl::FunctionRef<absl::Status(TokenRow&)> visit) = 0;
+
+  // --- Warm start: a hint that the caller checks before it believes it. Empty `blob` removes it.
+  virtual absl::Status SetWarmStart(absl::string_view memory_uid, absl::string_view blob) = 0;
+  virtual absl::StatusOr<std::optional<std::string>> GetWarmStart(absl::string_view memory_uid) = 0;
+
+  // --- Requests.
+  virtual absl::StatusOr<std::optional<RequestRecord>> FindRequest(
+      absl::string_view request_id) = 0;
+  // For an answer that goes with no erasure (nothing matched).
+  virtual absl::Status RecordRequest(const RequestRecord& request) = 0;
+
+  // --- The log of certificates.
+  virtual absl::StatusOr<LogHead> GetLogHead() = 0;
+  virtual absl::StatusOr<CertificateRecord> GetCertificate(absl::string_view id) = 0;
+  // In the order of the log.
+  virtual absl::StatusOr<std::vector<CertificateRecord>> ListCertificates(
+      const CertificateQuery& query) = 0;
+
+  // Moves the write-ahead log into the database and empties it. UNAVAILABLE when something held it.
+  virtual absl::Status Checkpoint() = 0;
+  // OK, or why the store must be closed and opened again.
+  virtual absl::Status Health() const = 0;
+};
+
+}  // namespace lethe::store
+
+#endif  // LETHE_STORE_TENANT_STORE_H_
