@@ -10,6 +10,8 @@
 #include <span>
 
 #include "absl/status/status.h"
+#include "core/base/double_double.h"
+#include "core/base/mp_real.h"
 
 namespace lethe::kernel {
 
@@ -28,6 +30,41 @@ absl::Status Validate(const Kernel& kernel);
 // Whether the kernel of this key with itself is far enough from overflow. INVALID_ARGUMENT names
 // "key" and the limit. Requires finite coordinates.
 absl::Status ValidateKey(const Kernel& kernel, std::span<const double> key);
+
+// kappa = exp(t): t in double-double. Relative error of a squared distance, and so of t for rbf and
+// laplacian, at most (d + 8) 2^-102; for exp_dot an absolute error of the same times scale sum |x_k
+// y_k|. Requires equal sizes. Cost about 20 d operations. Deterministic: plain arithmetic only.
+DoubleDouble Exponent(const Kernel& kernel, std::span<const double> x, std::span<const double> y);
+
+// A computed kernel value and a bound on its absolute error.
+struct Approximate {
+  double value;
+  double error;
+};
+struct ApproximateDoubleDouble {
+  DoubleDouble value;
+  double error;
+};
+struct ApproximateMp {
+  MpReal value;
+  double units;  // |error| <= units 2^-precision |value|
+};
+
+// In double with libm's exp, whose error is taken as 4 ulp: decides signs when they are far from
+// zero, never a published bit. Cost 3 d operations and one exp.
+Approximate EvaluateDouble(const Kernel& kernel,
+                           std::span<const double> x,
+                           std::span<const double> y);
+ApproximateDoubleDouble EvaluateDoubleDouble(const Kernel& kernel,
+                                             std::span<const double> x,
+                                             std::span<const double> y);
+// At the precision of the current PrecisionScope.
+ApproximateMp EvaluateMp(const Kernel& kernel,
+                         std::span<const double> x,
+                         std::span<const double> y);
+
+// kappa(x, x) as an exact 1 (rbf, laplacian) or exp(scale |x|^2) in double, for scales and bounds.
+double Diagonal(const Kernel& kernel, std::span<const double> x);
 
 }  // namespace lethe::kernel
 
