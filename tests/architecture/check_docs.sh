@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# check_docs.sh ROOT BIN: what the documents show must exist. Every command line of ours in README.md and
+# docs/*.md names a verb and flags that the program knows; every relative link leads to a file; the C++
+# example in README.md is client/examples/quick.cc to the letter. Exits 1 with a line a fault.
+set -euo pipefail
+root=$(cd "$1" && pwd) bin=$2
+cd "$root"
+documents=(README.md CONTRIBUTING.md SECURITY.md docs/*.md docs/adr/*.md)
+status=0
+fault() { echo "$*"; status=1; }
+
+# Command lines: lines of code blocks that begin with the program, continued over a backslash.
+commands=$(cat "${documents[@]}" | awk '
+  /^```/ { code = !code; next }
+  code {
+    line = line $0
+    if (line ~ /\\$/) { sub(/\\$/, " ", line); next }
+    sub(/^[ \t]*(\$ )?(build\/release\/bin\/)?/, "", line)
+    if (line ~ /^(lethe|lethed|lethe-verify|lethe-bench) /) print line
+    line = ""
+  }')
+[ -n "$commands" ] || fault "no command line found in the documents"
+checked=0
+while IFS= read -r command; do
+  [ -n "$command" ] || continue
+  command=${command%%|*}
+  command=${command%% #*}
+  read -r program rest <<<"$command"
+  verbs=()
+  for word in $rest; do
+    [[ $program == lethe && $word =~ ^[a-z][a-z-]*$ && ${#verbs[@]} -lt 2 ]] || break
+    "$bin/$program" "${verbs[@]}" --help 2>/dev/null | grep -qE "^ +$word( |$)" || break
+    verbs+=("$word")
+  done
+  if [ "$program" = lethe ] && [ ${#verbs[@]} -eq 0 ] && [[ $rest != -* ]]; then
+    fault "no such verb: $command"
+    continue
+  fi
+  help=$("$bin/$program" "${verbs[@]}" --help 2>&1; "$bin/$program" --help 2>&1) || true
+  for word in $rest; do
+    [[ $word == --* ]] || continue
+    flag=${word%%=*}
+    grep -qE -- "(^|[ ,])$flag([ =,]|$)" <<<"$help" || fault "no such flag $flag: $command"
+  done
+  checked=$((checked + 1))
+done <<<"$commands"
+
+links=0
+for document in "${documents[@]}"; do
+  while IFS= read -r target; do
+    [ -n "$target" ] || continue
+    links=$((links + 1))
+    [ -e "$(dirname "$document")/${target%%#*}" ] || fault "$document: dead link $target"
+  done < <(grep -oE '\]\([^)#: ]+[^): ]*\)' "$document" | sed -E 's/^\]\(|\)$//g')
+done
+
+example=$(awk '/^```cpp$/ { code = 1; next } /^```/ { code = 0 } code' README.md)
+[ "$example" = "$(cat client/examples/quick.cc)" ] ||
+  fault "README.md: the C++ example is not client/examples/quick.cc"
+
+[ "$status" -ne 0 ] || echo "docs: $checked command lines and $links links hold"
+exit "$status"
