@@ -1,0 +1,103 @@
+#include "client/client.h"
+
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+
+namespace lethe::client {
+
+Client::Client(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {
+  LETHE_CHECK(connection_ != nullptr);
+}
+
+absl::StatusOr<Tenant> Client::CreateTenant(const std::string& tenant) {
+  return connection_->CreateTenant(tenant);
+}
+
+absl::StatusOr<Tenant> Client::GetTenant(const std::string& tenant) {
+  return connection_->GetTenant(tenant);
+}
+
+StreamRange<Tenant> Client::ListTenants() {
+  return StreamRange<Tenant>([connection = connection_](const std::string& token) {
+    return connection->ListTenants({.page_token = token});
+  });
+}
+
+absl::StatusOr<TenantDeletion> Client::DeleteTenant(const std::string& tenant) {
+  return connection_->DeleteTenant(tenant);
+}
+
+absl::StatusOr<Memory> Client::CreateMemory(const MemoryName& name, const MemoryConfig& config) {
+  if (config.box.has_value() == config.capacity.has_value()) {
+    return absl::InvalidArgumentError("config.size: exactly one of box and capacity must be set");
+  }
+  return connection_->CreateMemory(name, config);
+}
+
+absl::StatusOr<Memory> Client::GetMemory(const MemoryName& name) {
+  return connection_->GetMemory(name);
+}
+
+StreamRange<Memory> Client::ListMemories(const std::string& tenant) {
+  return StreamRange<Memory>([connection = connection_, tenant](const std::string& token) {
+    return connection->ListMemories(tenant, {.page_token = token});
+  });
+}
+
+absl::StatusOr<MemoryDeletion> Client::DeleteMemory(const MemoryName& name) {
+  return connection_->DeleteMemory(name);
+}
+
+absl::StatusOr<InsertResult> Client::Insert(const MemoryName& name,
+                                            const std::vector<Token>& tokens) {
+  return connection_->Insert(name, tokens);
+}
+
+std::unique_ptr<InsertWriter> Client::WriteTokens(const MemoryName& name,
+                                                  InsertWriterOptions options) {
+  return std::make_unique<InsertWriter>(connection_, name, std::move(options));
+}
+
+absl::StatusOr<QueryResult> Client::Query(const QueryRequest& request) {
+  return connection_->Query(request);
+}
+
+absl::StatusOr<QueryAnswer> Client::Query(const MemoryName& name, std::vector<double> key) {
+  QueryRequest request;
+  request.name = name;
+  request.queries.push_back(std::move(key));
+  LETHE_ASSIGN_OR_RETURN(QueryResult result, connection_->Query(request));
+  if (result.answers.size() != 1) {
+    return absl::InternalError("the server answered one query with another number of results");
+  }
+  return std::move(result.answers.front());
+}
+
+absl::StatusOr<ForgetResult> Client::Forget(const ForgetRequest& request) {
+  const int targets = (request.ids.empty() ? 0 : 1) + (request.subject.has_value() ? 1 : 0) +
+                      (request.everything ? 1 : 0);
+  if (targets != 1) {
+    return absl::InvalidArgumentError(
+        "target: exactly one of ids, subject and everything must be set");
+  }
+  return connection_->Forget(request);
+}
+
+absl::StatusOr<Description> Client::Describe(const MemoryName& name, bool refit) {
+  return connection_->Describe(name, refit);
+}
+
+absl::StatusOr<Certificate> Client::GetCertificate(const std::string& tenant,
+                                                   const std::string& id) {
+  return connection_->GetCertificate(tenant, id);
+}
+
+StreamRange<Certificate> Client::ListCertificates(const std::string& tenant,
+                                                  const std::string& memory) {
+  return StreamRange<Certificate>(
+      [connection = connection_, name = MemoryName{tenant, memory}](const std::string& token) {
+        return connection->ListCertificates(name, {.page_token = token});
+      });
+}
+
+}  // namespace lethe::client

@@ -1,0 +1,72 @@
+// The C++ client of Lethe.
+//
+//     lethe::client::Client client(lethe::client::MakeConnection({.address = "127.0.0.1:7421"}));
+//     const lethe::client::MemoryName visits{"clinic", "visits"};
+//     auto forgotten = client.Forget({.name = visits, .subject = "patient-7"});
+//     if (!forgotten.ok()) std::cerr << forgotten.status() << "\n";
+//
+// Every call returns absl::StatusOr; nothing throws. Success of a mutating call means durable. Which
+// calls are repeated after a lost connection is said in client/retry.h. A Client is cheap to copy;
+// copies share the connection. Threads: safe. client/examples/quick.cc is a whole program.
+#ifndef LETHE_CLIENT_CLIENT_H_
+#define LETHE_CLIENT_CLIENT_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/connection.h"
+#include "client/insert_writer.h"
+#include "client/stream_range.h"
+#include "client/types.h"
+
+namespace lethe::client {
+
+class Client {
+ public:
+  // `connection` must not be null.
+  explicit Client(std::shared_ptr<Connection> connection);
+
+  // ALREADY_EXISTS when the tenant is there.
+  absl::StatusOr<Tenant> CreateTenant(const std::string& tenant);
+  absl::StatusOr<Tenant> GetTenant(const std::string& tenant);
+  StreamRange<Tenant> ListTenants();
+  // Erases every memory and closes the log of certificates.
+  absl::StatusOr<TenantDeletion> DeleteTenant(const std::string& tenant);
+
+  absl::StatusOr<Memory> CreateMemory(const MemoryName& name, const MemoryConfig& config);
+  absl::StatusOr<Memory> GetMemory(const MemoryName& name);
+  StreamRange<Memory> ListMemories(const std::string& tenant);
+  // Erases every token with a certificate, then removes the memory.
+  absl::StatusOr<MemoryDeletion> DeleteMemory(const MemoryName& name);
+
+  // One batch, 1 to 10,000 tokens. Idempotent by id; a bad token is rejected alone: look at
+  // InsertResult::rejected.
+  absl::StatusOr<InsertResult> Insert(const MemoryName& name, const std::vector<Token>& tokens);
+  // For more: a stream with bounded memory that survives lost connections.
+  std::unique_ptr<InsertWriter> WriteTokens(const MemoryName& name, InsertWriterOptions options = {});
+
+  absl::StatusOr<QueryResult> Query(const QueryRequest& request);
+  // One query; the answer alone.
+  absl::StatusOr<QueryAnswer> Query(const MemoryName& name, std::vector<double> key);
+
+  // Takes tokens out so that the state equals, bit for bit, that of a memory that never saw them.
+  absl::StatusOr<ForgetResult> Forget(const ForgetRequest& request);
+
+  // With `refit`, the server also solves from scratch and compares bit for bit.
+  absl::StatusOr<Description> Describe(const MemoryName& name, bool refit = false);
+
+  absl::StatusOr<Certificate> GetCertificate(const std::string& tenant, const std::string& id);
+  // In the order of the log; of one memory, or of all when `memory` is empty.
+  StreamRange<Certificate> ListCertificates(const std::string& tenant,
+                                            const std::string& memory = "");
+
+ private:
+  std::shared_ptr<Connection> connection_;
+};
+
+}  // namespace lethe::client
+
+#endif  // LETHE_CLIENT_CLIENT_H_

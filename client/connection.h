@@ -1,0 +1,98 @@
+// What a Client talks through. Users who test their own code mock this interface
+// (client/mocks/mock_connection.h); everyone else calls MakeConnection.
+//
+// Errors: the server's status, with its words; UNAVAILABLE when no server answered. Threads: every
+// method may be called from any thread; an InsertStream belongs to one writer and one reader.
+#ifndef LETHE_CLIENT_CONNECTION_H_
+#define LETHE_CLIENT_CONNECTION_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/options.h"
+#include "client/retry.h"
+#include "client/types.h"
+
+namespace lethe::client {
+
+// A message of an insert stream, and its acknowledgement.
+struct InsertBatch {
+  uint64_t sequence = 0;  // strictly increasing
+  std::vector<Token> tokens;
+};
+struct InsertAck {
+  uint64_t acknowledged_sequence = 0;  // everything up to it is durable or was rejected by name
+  uint64_t inserted = 0;               // since the last acknowledgement of this stream
+  uint64_t unchanged = 0;
+  uint64_t rejected = 0;
+  struct Rejection {
+    uint64_t sequence = 0;
+    uint32_t index = 0;
+    std::string id;
+    ItemError error;
+  };
+  std::vector<Rejection> rejections;
+};
+
+// One attempt of an insert stream, without retrying: InsertWriter (client/insert_writer.h) does that.
+// Write and WritesDone from one thread, Read from one other, Cancel from any, Finish once, after Read
+// returned nothing and the last Write returned.
+class InsertStream {
+ public:
+  virtual ~InsertStream() = default;
+  // False: the stream is broken; Finish says why.
+  virtual bool Write(const InsertBatch& batch) = 0;
+  virtual void WritesDone() = 0;
+  // Nothing: the stream is over; Finish says why.
+  virtual std::optional<InsertAck> Read() = 0;
+  virtual absl::Status Finish() = 0;
+  virtual void Cancel() = 0;
+};
+
+class Connection {
+ public:
+  virtual ~Connection() = default;
+
+  virtual const Options& options() const = 0;
+
+  virtual absl::StatusOr<Tenant> CreateTenant(const std::string& tenant) = 0;
+  virtual absl::StatusOr<Tenant> GetTenant(const std::string& tenant) = 0;
+  virtual absl::StatusOr<Page<Tenant>> ListTenants(const PageRequest& page) = 0;
+  virtual absl::StatusOr<TenantDeletion> DeleteTenant(const std::string& tenant) = 0;
+
+  virtual absl::StatusOr<Memory> CreateMemory(const MemoryName& name,
+                                              const MemoryConfig& config) = 0;
+  virtual absl::StatusOr<Memory> GetMemory(const MemoryName& name) = 0;
+  virtual absl::StatusOr<Page<Memory>> ListMemories(const std::string& tenant,
+                                                    const PageRequest& page) = 0;
+  virtual absl::StatusOr<MemoryDeletion> DeleteMemory(const MemoryName& name) = 0;
+
+  virtual absl::StatusOr<InsertResult> Insert(const MemoryName& name,
+                                              const std::vector<Token>& tokens) = 0;
+  // Never null. A connection that cannot open it returns a stream that is over.
+  virtual std::unique_ptr<InsertStream> OpenInsertStream(const MemoryName& name) = 0;
+  virtual absl::StatusOr<QueryResult> Query(const QueryRequest& request) = 0;
+  virtual absl::StatusOr<ForgetResult> Forget(const ForgetRequest& request) = 0;
+  virtual absl::StatusOr<Description> Describe(const MemoryName& name, bool refit) = 0;
+
+  virtual absl::StatusOr<Certificate> GetCertificate(const std::string& tenant,
+                                                     const std::string& id) = 0;
+  // `memory` empty: of all memories.
+  virtual absl::StatusOr<Page<Certificate>> ListCertificates(const MemoryName& name,
+                                                             const PageRequest& page) = 0;
+};
+
+// Over gRPC, without TLS, with the retry rules of client/retry.h. Never null and does not wait for the
+// server: an invalid option or an unreachable server shows in the first call.
+std::shared_ptr<Connection> MakeConnection(Options options = {});
+
+// The same with time and chance of the caller's choice.
+std::shared_ptr<Connection> MakeConnection(Options options, Environment environment);
+
+}  // namespace lethe::client
+
+#endif  // LETHE_CLIENT_CONNECTION_H_

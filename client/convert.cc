@@ -1,0 +1,250 @@
+#include "client/convert.h"
+
+#include <algorithm>
+
+namespace lethe::client::convert {
+namespace {
+
+// A newer server may send a value that this client does not know; it reads as unspecified.
+template <typename Enum>
+Enum EnumFromWire(int value, Enum largest) {
+  return value >= 0 && value <= static_cast<int>(largest) ? static_cast<Enum>(value)
+                                                          : static_cast<Enum>(0);
+}
+
+MemoryPhase PhaseFromWire(v1::MemoryPhase phase) {
+  return EnumFromWire(static_cast<int>(phase), MemoryPhase::kActive);
+}
+
+Verdict VerdictFromWire(v1::Verdict verdict) {
+  return EnumFromWire(static_cast<int>(verdict), Verdict::kUncertified);
+}
+
+}  // namespace
+
+absl::Status FromWire(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+Tenant FromWire(const v1::Tenant& wire) {
+  return {.name = wire.name(),
+          .create_time = wire.create_time(),
+          .log_origin = wire.log_origin(),
+          .verification_key = wire.verification_key(),
+          .certificate_count = wire.certificate_count(),
+          .memory_count = wire.memory_count()};
+}
+
+TenantDeletion FromWire(const v1::DeleteTenantResponse& wire) {
+  return {.erased_tokens = wire.erased_tokens(),
+          .certificate_id = wire.certificate_id(),
+          .envelope = wire.envelope()};
+}
+
+MemoryConfig FromWire(const v1::MemoryConfig& wire) {
+  MemoryConfig config;
+  switch (wire.kernel().kind_case()) {
+    case v1::Kernel::kRbf:
+      config.kernel = Kernel::Rbf(wire.kernel().rbf().gamma());
+      break;
+    case v1::Kernel::kLaplacian:
+      config.kernel = Kernel::Laplacian(wire.kernel().laplacian().gamma());
+      break;
+    case v1::Kernel::kExpDot:
+      config.kernel = Kernel::ExpDot(wire.kernel().exp_dot().scale());
+      break;
+    case v1::Kernel::KIND_NOT_SET:
+      break;
+  }
+  if (wire.has_box()) config.box = wire.box();
+  if (wire.has_capacity()) config.capacity = wire.capacity();
+  config.duplicates =
+      EnumFromWire(static_cast<int>(wire.duplicates()), DuplicatesPolicy::kNewestFirst);
+  config.key_dimension = wire.key_dimension();
+  config.value_dimension = wire.value_dimension();
+  return config;
+}
+
+Partition FromWire(const v1::Partition& wire) {
+  return {.margin = wire.margin(), .error = wire.error(), .reserve = wire.reserve()};
+}
+
+Memory FromWire(const v1::Memory& wire) {
+  return {.name = {wire.tenant(), wire.name()},
+          .config = FromWire(wire.config()),
+          .create_time = wire.create_time(),
+          .phase = PhaseFromWire(wire.phase()),
+          .partition = FromWire(wire.partition())};
+}
+
+MemoryDeletion FromWire(const v1::DeleteMemoryResponse& wire) {
+  return {.erased_tokens = wire.erased_tokens(), .certificate_id = wire.certificate_id()};
+}
+
+ItemError FromWire(const v1::ItemError& wire) {
+  return {.code = static_cast<absl::StatusCode>(wire.code()),
+          .field = wire.field(),
+          .message = wire.message()};
+}
+
+InsertResult FromWire(const v1::InsertResponse& wire) {
+  InsertResult result;
+  result.tokens.reserve(static_cast<size_t>(wire.results_size()));
+  for (const v1::InsertResult& item : wire.results()) {
+    result.tokens.push_back({.id = item.id(),
+                             .outcome = EnumFromWire(static_cast<int>(item.outcome()),
+                                                     InsertOutcome::kRejected),
+                             .error = item.has_error() ? FromWire(item.error()) : ItemError{}});
+  }
+  result.inserted = wire.inserted();
+  result.unchanged = wire.unchanged();
+  result.rejected = wire.rejected();
+  result.phase = PhaseFromWire(wire.phase());
+  result.partition = FromWire(wire.partition());
+  return result;
+}
+
+InsertAck FromWire(const v1::InsertStreamResponse& wire) {
+  InsertAck ack;
+  ack.acknowledged_sequence = wire.acknowledged_sequence();
+  ack.inserted = wire.inserted();
+  ack.unchanged = wire.unchanged();
+  ack.rejected = wire.rejected();
+  for (const v1::InsertStreamResponse::Rejection& rejection : wire.rejections()) {
+    ack.rejections.push_back({.sequence = rejection.sequence(),
+                              .index = rejection.index(),
+                              .id = rejection.id(),
+                              .error = FromWire(rejection.error())});
+  }
+  return ack;
+}
+
+QueryResult FromWire(const v1::QueryResponse& wire) {
+  QueryResult result;
+  result.answers.reserve(static_cast<size_t>(wire.results_size()));
+  for (const v1::QueryResult& item : wire.results()) {
+    QueryAnswer answer;
+    answer.readout.assign(item.readout().begin(), item.readout().end());
+    answer.log_denominator = item.log_denominator();
+    if (item.has_decision()) answer.decision = item.decision();
+    answer.position = EnumFromWire(static_cast<int>(item.position()), QueryPosition::kUndefined);
+    for (const v1::QueryToken& token : item.tokens()) {
+      answer.tokens.push_back(
+          {.id = token.id(), .weight = token.weight(), .share = token.share()});
+    }
+    result.answers.push_back(std::move(answer));
+  }
+  result.phase = PhaseFromWire(wire.phase());
+  result.partition = FromWire(wire.partition());
+  return result;
+}
+
+ForgetResult FromWire(const v1::ForgetResponse& wire) {
+  return {.matched = wire.matched(),
+          .erased = wire.erased(),
+          .not_found = wire.not_found(),
+          .already_erased = wire.already_erased(),
+          .held = wire.held(),
+          .before = FromWire(wire.partition_before()),
+          .after = FromWire(wire.partition_after()),
+          .verdict = VerdictFromWire(wire.verdict()),
+          .certificate_id = wire.certificate_id(),
+          .request_id = wire.request_id(),
+          .state_digest = wire.state_digest(),
+          .replayed = wire.replayed()};
+}
+
+Description FromWire(const v1::DescribeResponse& wire) {
+  Description description;
+  description.memory = FromWire(wire.memory());
+  if (wire.has_mu()) description.mu = wire.mu();
+  if (wire.has_mu_interval()) {
+    MuInterval interval;
+    if (wire.mu_interval().has_low()) interval.low = wire.mu_interval().low();
+    if (wire.mu_interval().has_high()) interval.high = wire.mu_interval().high();
+    description.mu_interval = interval;
+  }
+  if (wire.has_radius_squared()) description.radius_squared = wire.radius_squared();
+  description.state_digest = wire.state_digest();
+  const v1::SolverHealth& solver = wire.solver();
+  description.solver = {.condition = solver.condition(),
+                        .kkt_residual = solver.kkt_residual(),
+                        .duality_gap = solver.duality_gap(),
+                        .slack = solver.slack(),
+                        .precision_bits = solver.precision_bits(),
+                        .climbs = solver.climbs(),
+                        .fallbacks = solver.fallbacks()};
+  description.verdict = VerdictFromWire(wire.verdict());
+  description.subjects = wire.subjects();
+  return description;
+}
+
+Certificate FromWire(const v1::Certificate& wire) {
+  return {.id = wire.id(),
+          .sequence = wire.sequence(),
+          .kind = wire.kind(),
+          .memory = wire.memory(),
+          .create_time = wire.create_time(),
+          .envelope = wire.envelope(),
+          .leaf = wire.leaf(),
+          .leaf_hash = wire.leaf_hash(),
+          .previous_leaf_hash = wire.previous_leaf_hash()};
+}
+
+void ToWire(const MemoryConfig& config, v1::MemoryConfig& wire) {
+  switch (config.kernel.kind) {
+    case Kernel::Kind::kRbf:
+      wire.mutable_kernel()->mutable_rbf()->set_gamma(config.kernel.parameter);
+      break;
+    case Kernel::Kind::kLaplacian:
+      wire.mutable_kernel()->mutable_laplacian()->set_gamma(config.kernel.parameter);
+      break;
+    case Kernel::Kind::kExpDot:
+      wire.mutable_kernel()->mutable_exp_dot()->set_scale(config.kernel.parameter);
+      break;
+  }
+  if (config.box.has_value()) wire.set_box(*config.box);
+  if (config.capacity.has_value()) wire.set_capacity(*config.capacity);
+  wire.set_duplicates(static_cast<v1::DuplicatesPolicy>(config.duplicates));
+  wire.set_key_dimension(config.key_dimension);
+  wire.set_value_dimension(config.value_dimension);
+}
+
+void ToWire(const Token& token, v1::Token& wire) {
+  wire.set_id(token.id);
+  wire.mutable_key()->Assign(token.key.begin(), token.key.end());
+  wire.mutable_value()->Assign(token.value.begin(), token.value.end());
+  wire.set_subject(token.subject);
+  wire.set_payload(token.payload);
+  for (const auto& [name, value] : token.labels) (*wire.mutable_labels())[name] = value;
+}
+
+v1::QueryRequest ToWire(const QueryRequest& request) {
+  v1::QueryRequest wire;
+  wire.set_tenant(request.name.tenant);
+  wire.set_memory(request.name.memory);
+  for (const std::vector<double>& query : request.queries) {
+    wire.add_queries()->mutable_values()->Assign(query.begin(), query.end());
+  }
+  wire.set_top_tokens(request.top_tokens);
+  return wire;
+}
+
+v1::ForgetRequest ToWire(const ForgetRequest& request) {
+  v1::ForgetRequest wire;
+  wire.set_tenant(request.name.tenant);
+  wire.set_memory(request.name.memory);
+  if (request.everything) {
+    wire.set_everything(true);
+  } else if (request.subject.has_value()) {
+    wire.set_subject(*request.subject);
+  } else {
+    wire.mutable_tokens()->mutable_ids()->Assign(request.ids.begin(), request.ids.end());
+  }
+  wire.set_dry_run(request.dry_run);
+  wire.set_request_id(request.request_id);
+  return wire;
+}
+
+}  // namespace lethe::client::convert

@@ -1,0 +1,291 @@
+// The default Connection: one channel, three stubs, the retry loop of client/retry.h around each call.
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/connection.h"
+#include "client/convert.h"
+#include "core/base/status_macros.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "grpcpp/support/channel_arguments.h"
+#include "lethe/v1/certificate_service.grpc.pb.h"
+#include "lethe/v1/memory_service.grpc.pb.h"
+#include "lethe/v1/tenant_service.grpc.pb.h"
+
+namespace lethe::client {
+namespace {
+
+constexpr int kMaxReceivedBytes = 64 << 20;
+
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(duration), 3'600'000));
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const Options& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetUserAgentPrefix(options.user_agent);
+  arguments.SetMaxReceiveMessageSize(kMaxReceivedBytes);
+  // gRPC's own pause between connection attempts starts at a second: longer than our first retries.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
+                   std::max(Milliseconds(options.initial_backoff), 1));
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, std::max(Milliseconds(options.max_backoff), 1));
+  return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+class GrpcInsertStream : public InsertStream {
+ public:
+  GrpcInsertStream(v1::MemoryService::StubInterface& stub, MemoryName name, absl::Time deadline)
+      : name_(std::move(name)) {
+    context_.set_deadline(absl::ToChronoTime(deadline));
+    stream_ = stub.InsertStream(&context_);
+  }
+  ~GrpcInsertStream() override { context_.TryCancel(); }
+
+  bool Write(const InsertBatch& batch) override {
+    v1::InsertStreamRequest message;
+    if (!std::exchange(named_, true)) {
+      message.set_tenant(name_.tenant);
+      message.set_memory(name_.memory);
+    }
+    message.set_sequence(batch.sequence);
+    message.mutable_tokens()->Reserve(static_cast<int>(batch.tokens.size()));
+    for (const Token& token : batch.tokens) convert::ToWire(token, *message.add_tokens());
+    return stream_->Write(message);
+  }
+  void WritesDone() override { stream_->WritesDone(); }
+  std::optional<InsertAck> Read() override {
+    v1::InsertStreamResponse message;
+    if (!stream_->Read(&message)) return std::nullopt;
+    return convert::FromWire(message);
+  }
+  absl::Status Finish() override { return convert::FromWire(stream_->Finish()); }
+  void Cancel() override { context_.TryCancel(); }
+
+ private:
+  const MemoryName name_;
+  bool named_ = false;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriterInterface<v1::InsertStreamRequest,
+                                                    v1::InsertStreamResponse>>
+      stream_;
+};
+
+// A stream that never was.
+class FailedInsertStream : public InsertStream {
+ public:
+  explicit FailedInsertStream(absl::Status status) : status_(std::move(status)) {}
+  bool Write(const InsertBatch&) override { return false; }
+  void WritesDone() override {}
+  std::optional<InsertAck> Read() override { return std::nullopt; }
+  absl::Status Finish() override { return status_; }
+  void Cancel() override {}
+
+ private:
+  const absl::Status status_;
+};
+
+class GrpcConnection : public Connection {
+ public:
+  GrpcConnection(Options options, Environment environment)
+      : options_(std::move(options)),
+        environment_(std::move(environment)),
+        options_status_(Validate(options_)),
+        channel_(MakeChannel(options_)),
+        tenants_(v1::TenantService::NewStub(channel_)),
+        memories_(v1::MemoryService::NewStub(channel_)),
+        certificates_(v1::CertificateService::NewStub(channel_)) {}
+
+  const Options& options() const override { return options_; }
+
+  absl::StatusOr<Tenant> CreateTenant(const std::string& tenant) override {
+    v1::CreateTenantRequest request;
+    request.set_name(tenant);
+    return Call(Idempotency::kNotSafe, *tenants_, &v1::TenantService::StubInterface::CreateTenant,
+                request);
+  }
+
+  absl::StatusOr<Tenant> GetTenant(const std::string& tenant) override {
+    v1::GetTenantRequest request;
+    request.set_name(tenant);
+    return Call(Idempotency::kSafeToRepeat, *tenants_,
+                &v1::TenantService::StubInterface::GetTenant, request);
+  }
+
+  absl::StatusOr<Page<Tenant>> ListTenants(const PageRequest& page) override {
+    v1::ListTenantsRequest request;
+    v1::ListTenantsResponse response;
+    LETHE_RETURN_IF_ERROR(ListCall(*tenants_, &v1::TenantService::StubInterface::ListTenants, page,
+                                   request, response));
+    return MakePage<Tenant>(response.tenants(), response.next_page_token());
+  }
+
+  absl::StatusOr<TenantDeletion> DeleteTenant(const std::string& tenant) override {
+    v1::DeleteTenantRequest request;
+    request.set_name(tenant);
+    return Call(Idempotency::kNotSafe, *tenants_, &v1::TenantService::StubInterface::DeleteTenant,
+                request);
+  }
+
+  absl::StatusOr<Memory> CreateMemory(const MemoryName& name, const MemoryConfig& config) override {
+    v1::CreateMemoryRequest request;
+    request.set_tenant(name.tenant);
+    request.set_name(name.memory);
+    convert::ToWire(config, *request.mutable_config());
+    return Call(Idempotency::kNotSafe, *memories_, &v1::MemoryService::StubInterface::CreateMemory,
+                request);
+  }
+
+  absl::StatusOr<Memory> GetMemory(const MemoryName& name) override {
+    v1::GetMemoryRequest request;
+    request.set_tenant(name.tenant);
+    request.set_name(name.memory);
+    return Call(Idempotency::kSafeToRepeat, *memories_,
+                &v1::MemoryService::StubInterface::GetMemory, request);
+  }
+
+  absl::StatusOr<Page<Memory>> ListMemories(const std::string& tenant,
+                                            const PageRequest& page) override {
+    v1::ListMemoriesRequest request;
+    request.set_tenant(tenant);
+    v1::ListMemoriesResponse response;
+    LETHE_RETURN_IF_ERROR(ListCall(*memories_, &v1::MemoryService::StubInterface::ListMemories,
+                                   page, request, response));
+    return MakePage<Memory>(response.memories(), response.next_page_token());
+  }
+
+  absl::StatusOr<MemoryDeletion> DeleteMemory(const MemoryName& name) override {
+    v1::DeleteMemoryRequest request;
+    request.set_tenant(name.tenant);
+    request.set_name(name.memory);
+    return Call(Idempotency::kNotSafe, *memories_, &v1::MemoryService::StubInterface::DeleteMemory,
+                request);
+  }
+
+  absl::StatusOr<InsertResult> Insert(const MemoryName& name,
+                                      const std::vector<Token>& tokens) override {
+    v1::InsertRequest request;
+    request.set_tenant(name.tenant);
+    request.set_memory(name.memory);
+    for (const Token& token : tokens) convert::ToWire(token, *request.add_tokens());
+    return Call(IdempotencyOf(tokens), *memories_, &v1::MemoryService::StubInterface::Insert,
+                request);
+  }
+
+  std::unique_ptr<InsertStream> OpenInsertStream(const MemoryName& name) override {
+    if (!options_status_.ok()) return std::make_unique<FailedInsertStream>(options_status_);
+    return std::make_unique<GrpcInsertStream>(*memories_, name,
+                                              environment_.now() + options_.stream_lifetime);
+  }
+
+  absl::StatusOr<QueryResult> Query(const QueryRequest& request) override {
+    return Call(Idempotency::kSafeToRepeat, *memories_, &v1::MemoryService::StubInterface::Query,
+                convert::ToWire(request));
+  }
+
+  absl::StatusOr<ForgetResult> Forget(const ForgetRequest& request) override {
+    return Call(IdempotencyOf(request), *memories_, &v1::MemoryService::StubInterface::Forget,
+                convert::ToWire(request));
+  }
+
+  absl::StatusOr<Description> Describe(const MemoryName& name, bool refit) override {
+    v1::DescribeRequest request;
+    request.set_tenant(name.tenant);
+    request.set_memory(name.memory);
+    request.set_refit(refit);
+    return Call(Idempotency::kSafeToRepeat, *memories_, &v1::MemoryService::StubInterface::Describe,
+                request);
+  }
+
+  absl::StatusOr<Certificate> GetCertificate(const std::string& tenant,
+                                             const std::string& id) override {
+    v1::GetCertificateRequest request;
+    request.set_tenant(tenant);
+    request.set_id(id);
+    return Call(Idempotency::kSafeToRepeat, *certificates_,
+                &v1::CertificateService::StubInterface::GetCertificate, request);
+  }
+
+  absl::StatusOr<Page<Certificate>> ListCertificates(const MemoryName& name,
+                                                     const PageRequest& page) override {
+    v1::ListCertificatesRequest request;
+    request.set_tenant(name.tenant);
+    request.set_memory(name.memory);
+    v1::ListCertificatesResponse response;
+    LETHE_RETURN_IF_ERROR(ListCall(*certificates_,
+                                   &v1::CertificateService::StubInterface::ListCertificates, page,
+                                   request, response));
+    return MakePage<Certificate>(response.certificates(), response.next_page_token());
+  }
+
+ private:
+  template <typename Stub, typename Request, typename Response>
+  using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);
+
+  template <typename Stub, typename Request, typename Response>
+  absl::Status RawCall(Idempotency idempotency,
+                       Stub& stub,
+                       Method<Stub, Request, Response> method,
+                       const Request& request,
+                       Response& response) {
+    LETHE_RETURN_IF_ERROR(options_status_);
+    return RetryLoop(options_, environment_, idempotency, [&](absl::Time deadline) {
+      grpc::ClientContext context;
+      context.set_deadline(absl::ToChronoTime(deadline));
+      return convert::FromWire((stub.*method)(&context, request, &response));
+    });
+  }
+
+  template <typename Concrete, typename Stub, typename Request, typename Response>
+  auto Call(Idempotency idempotency,
+            Concrete& stub,
+            Method<Stub, Request, Response> method,
+            const Request& request) -> absl::StatusOr<decltype(convert::FromWire(Response()))> {
+    Response response;
+    LETHE_RETURN_IF_ERROR(
+        RawCall(idempotency, static_cast<Stub&>(stub), method, request, response));
+    return convert::FromWire(response);
+  }
+
+  template <typename Concrete, typename Stub, typename Request, typename Response>
+  absl::Status ListCall(Concrete& stub,
+                        Method<Stub, Request, Response> method,
+                        const PageRequest& page,
+                        Request& request,
+                        Response& response) {
+    request.set_page_size(page.page_size);
+    request.set_page_token(page.page_token);
+    return RawCall(Idempotency::kSafeToRepeat, static_cast<Stub&>(stub), method, request, response);
+  }
+
+  template <typename T, typename Items>
+  static Page<T> MakePage(const Items& items, const std::string& next) {
+    Page<T> page;
+    for (const auto& item : items) page.items.push_back(convert::FromWire(item));
+    page.next_page_token = next;
+    return page;
+  }
+
+  const Options options_;
+  const Environment environment_;
+  const absl::Status options_status_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::TenantService::Stub> tenants_;
+  std::unique_ptr<v1::MemoryService::Stub> memories_;
+  std::unique_ptr<v1::CertificateService::Stub> certificates_;
+};
+
+}  // namespace
+
+std::shared_ptr<Connection> MakeConnection(Options options) {
+  return MakeConnection(std::move(options), Environment::Real());
+}
+
+std::shared_ptr<Connection> MakeConnection(Options options, Environment environment) {
+  return std::make_shared<GrpcConnection>(std::move(options), std::move(environment));
+}
+
+}  // namespace lethe::client

@@ -1,0 +1,50 @@
+// A Connection whose every method is a gmock expectation, for tests of programs that use Lethe.
+#ifndef LETHE_CLIENT_MOCKS_MOCK_CONNECTION_H_
+#define LETHE_CLIENT_MOCKS_MOCK_CONNECTION_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/connection.h"
+#include "gmock/gmock.h"
+
+namespace lethe::client {
+
+class MockConnection : public Connection {
+ public:
+  MOCK_METHOD(const Options&, options, (), (const, override));
+  MOCK_METHOD(absl::StatusOr<Tenant>, CreateTenant, (const std::string&), (override));
+  MOCK_METHOD(absl::StatusOr<Tenant>, GetTenant, (const std::string&), (override));
+  MOCK_METHOD(absl::StatusOr<Page<Tenant>>, ListTenants, (const PageRequest&), (override));
+  MOCK_METHOD(absl::StatusOr<TenantDeletion>, DeleteTenant, (const std::string&), (override));
+  MOCK_METHOD(absl::StatusOr<Memory>, CreateMemory, (const MemoryName&, const MemoryConfig&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<Memory>, GetMemory, (const MemoryName&), (override));
+  MOCK_METHOD(absl::StatusOr<Page<Memory>>, ListMemories, (const std::string&, const PageRequest&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<MemoryDeletion>, DeleteMemory, (const MemoryName&), (override));
+  MOCK_METHOD(absl::StatusOr<InsertResult>, Insert, (const MemoryName&, const std::vector<Token>&),
+              (override));
+  MOCK_METHOD(std::unique_ptr<InsertStream>, OpenInsertStream, (const MemoryName&), (override));
+  MOCK_METHOD(absl::StatusOr<QueryResult>, Query, (const QueryRequest&), (override));
+  MOCK_METHOD(absl::StatusOr<ForgetResult>, Forget, (const ForgetRequest&), (override));
+  MOCK_METHOD(absl::StatusOr<Description>, Describe, (const MemoryName&, bool), (override));
+  MOCK_METHOD(absl::StatusOr<Certificate>, GetCertificate, (const std::string&, const std::string&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<Page<Certificate>>, ListCertificates,
+              (const MemoryName&, const PageRequest&), (override));
+};
+
+class MockInsertStream : public InsertStream {
+ public:
+  MOCK_METHOD(bool, Write, (const InsertBatch&), (override));
+  MOCK_METHOD(void, WritesDone, (), (override));
+  MOCK_METHOD(std::optional<InsertAck>, Read, (), (override));
+  MOCK_METHOD(absl::Status, Finish, (), (override));
+  MOCK_METHOD(void, Cancel, (), (override));
+};
+
+}  // namespace lethe::client
+
+#endif  // LETHE_CLIENT_MOCKS_MOCK_CONNECTION_H_

@@ -1,0 +1,29 @@
+#include "client/options.h"
+
+namespace lethe::client {
+
+absl::Status Validate(const Options& options) {
+  if (options.address.empty()) return absl::InvalidArgumentError("address: must not be empty");
+  if (options.deadline <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("deadline: must be positive");
+  }
+  if (options.max_attempts < 1 || options.max_attempts > 100) {
+    return absl::InvalidArgumentError("max_attempts: must be in 1 to 100");
+  }
+  if (options.max_stream_attempts < 1 || options.max_stream_attempts > 100) {
+    return absl::InvalidArgumentError("max_stream_attempts: must be in 1 to 100");
+  }
+  if (options.initial_backoff < absl::ZeroDuration() ||
+      options.max_backoff < options.initial_backoff) {
+    return absl::InvalidArgumentError("max_backoff: must be at least initial_backoff, which is >= 0");
+  }
+  if (options.stream_stall <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("stream_stall: must be positive");
+  }
+  if (options.stream_lifetime <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("stream_lifetime: must be positive");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace lethe::client

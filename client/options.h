@@ -1,0 +1,36 @@
+// How a connection behaves. Every field has a default that suits an interactive program.
+#ifndef LETHE_CLIENT_OPTIONS_H_
+#define LETHE_CLIENT_OPTIONS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace lethe::client {
+
+struct Options {
+  std::string address = "127.0.0.1:7421";
+  // Of one call, all its attempts and waits together.
+  absl::Duration deadline = absl::Seconds(60);
+  // Attempts of one call, the first included; 1 turns retrying off.
+  int max_attempts = 5;
+  // The wait before the k-th retry is uniform in [1/2, 1] of min(max, initial * 2^(k-1)).
+  absl::Duration initial_backoff = absl::Milliseconds(100);
+  absl::Duration max_backoff = absl::Seconds(5);
+  // A stream that acknowledges nothing for so long is broken off and resumed; no stream lives longer
+  // than stream_lifetime before it is resumed on a new one.
+  absl::Duration stream_stall = absl::Seconds(60);
+  absl::Duration stream_lifetime = absl::Minutes(10);
+  // Attempts in a row without progress of a stream that has made progress before, so that a long
+  // import outlives a restart of the server. Before any progress, max_attempts counts.
+  int max_stream_attempts = 12;
+  std::string user_agent = "lethe-client";
+};
+
+// INVALID_ARGUMENT names the field.
+absl::Status Validate(const Options& options);
+
+}  // namespace lethe::client
+
+#endif  // LETHE_CLIENT_OPTIONS_H_

@@ -1,0 +1,69 @@
+#include "client/retry.h"
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include "absl/time/clock.h"
+#include "core/base/mutex.h"
+
+namespace lethe::client {
+namespace {
+
+class UniformSource {
+ public:
+  double operator()() {
+    MutexLock lock(mutex_);
+    return std::uniform_real_distribution<double>(0.0, 1.0)(generator_);
+  }
+
+ private:
+  Mutex mutex_;
+  std::mt19937_64 generator_ ABSL_GUARDED_BY(mutex_){std::random_device{}()};
+};
+
+}  // namespace
+
+Idempotency IdempotencyOf(const std::vector<Token>& insert) {
+  const bool all_named = std::all_of(insert.begin(), insert.end(),
+                                     [](const Token& token) { return !token.id.empty(); });
+  return all_named ? Idempotency::kSafeToRepeat : Idempotency::kNotSafe;
+}
+
+Idempotency IdempotencyOf(const ForgetRequest& forget) {
+  return forget.dry_run || !forget.request_id.empty() ? Idempotency::kSafeToRepeat
+                                                      : Idempotency::kNotSafe;
+}
+
+bool IsTransient(const absl::Status& status) { return absl::IsUnavailable(status); }
+
+Environment Environment::Real() {
+  auto source = std::make_shared<UniformSource>();
+  return {.now = [] { return absl::Now(); },
+          .sleep = [](absl::Duration duration) { absl::SleepFor(duration); },
+          .uniform = [source] { return (*source)(); }};
+}
+
+absl::Duration Backoff::Next(double uniform) {
+  const absl::Duration base = std::min(base_, max_);
+  base_ = std::min(base * 2, max_);
+  return base * (0.5 + 0.5 * uniform);
+}
+
+absl::Status RetryLoop(const Options& options,
+                       const Environment& environment,
+                       Idempotency idempotency,
+                       const std::function<absl::Status(absl::Time deadline)>& attempt) {
+  const absl::Time deadline = environment.now() + options.deadline;
+  Backoff backoff(options.initial_backoff, options.max_backoff);
+  for (int made = 1;; ++made) {
+    absl::Status status = attempt(deadline);
+    if (status.ok() || !IsTransient(status)) return status;
+    if (idempotency == Idempotency::kNotSafe || made >= options.max_attempts) return status;
+    const absl::Duration wait = backoff.Next(environment.uniform());
+    if (environment.now() + wait >= deadline) return status;
+    environment.sleep(wait);
+  }
+}
+
+}  // namespace lethe::client

@@ -1,0 +1,59 @@
+// When a call is repeated, and how long to wait before it.
+//
+// Only what cannot do harm twice is repeated: reads, inserts whose tokens all carry ids, forgets with a
+// request_id, dry runs. Creating and deleting are not: after a lost answer the repetition would report
+// ALREADY_EXISTS or NOT_FOUND for what this very call did. Only UNAVAILABLE is worth a repetition; every
+// other code is an answer.
+#ifndef LETHE_CLIENT_RETRY_H_
+#define LETHE_CLIENT_RETRY_H_
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/options.h"
+#include "client/types.h"
+
+namespace lethe::client {
+
+enum class Idempotency { kSafeToRepeat, kNotSafe };
+
+Idempotency IdempotencyOf(const std::vector<Token>& insert);
+Idempotency IdempotencyOf(const ForgetRequest& forget);
+
+bool IsTransient(const absl::Status& status);
+
+// Time and chance, injected so that tests neither sleep nor flicker.
+struct Environment {
+  std::function<absl::Time()> now;
+  std::function<void(absl::Duration)> sleep;
+  std::function<double()> uniform;  // in [0, 1)
+
+  // The machine's clock; a generator seeded by the kernel. Threads: safe.
+  static Environment Real();
+};
+
+// Exponential backoff with jitter: Next() is uniform in [1/2, 1] of min(max, initial * 2^k).
+class Backoff {
+ public:
+  Backoff(absl::Duration initial, absl::Duration max) : initial_(initial), max_(max), base_(initial) {}
+
+  absl::Duration Next(double uniform);
+  void Reset() { base_ = initial_; }
+
+ private:
+  absl::Duration initial_;
+  absl::Duration max_;
+  absl::Duration base_;
+};
+
+// Calls `attempt(deadline)` until it succeeds, fails for good, or attempts or time are used up; returns
+// the last status. `deadline` is the same in every attempt. Never sleeps past the deadline.
+absl::Status RetryLoop(const Options& options,
+                       const Environment& environment,
+                       Idempotency idempotency,
+                       const std::function<absl::Status(absl::Time deadline)>& attempt);
+
+}  // namespace lethe::client
+
+#endif  // LETHE_CLIENT_RETRY_H_

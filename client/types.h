@@ -1,0 +1,267 @@
+// Plain values of the client's API; docs of the fields are in proto/lethe/v1, which they mirror. Users
+// need neither generated code nor gRPC to include this header.
+#ifndef LETHE_CLIENT_TYPES_H_
+#define LETHE_CLIENT_TYPES_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace lethe::client {
+
+// The similarity of two keys.
+struct Kernel {
+  enum class Kind : uint8_t { kRbf = 1, kLaplacian = 2, kExpDot = 3 };
+  Kind kind = Kind::kRbf;
+  double parameter = 0.0;  // gamma, or scale for kExpDot; > 0
+
+  // exp(-gamma |x - y|^2)
+  static Kernel Rbf(double gamma) { return {.kind = Kind::kRbf, .parameter = gamma}; }
+  // exp(-gamma |x - y|)
+  static Kernel Laplacian(double gamma) { return {.kind = Kind::kLaplacian, .parameter = gamma}; }
+  // exp(scale <x, y>)
+  static Kernel ExpDot(double scale) { return {.kind = Kind::kExpDot, .parameter = scale}; }
+
+  friend bool operator==(const Kernel&, const Kernel&) = default;
+};
+
+// How the weight of tokens with equal keys is divided among them.
+enum class DuplicatesPolicy : uint8_t {
+  kUnspecified = 0,  // the server reads it as kShared
+  kShared = 1,
+  kOldestFirst = 2,
+  kNewestFirst = 3,
+};
+
+// Fixed when a memory is created. Exactly one of box and capacity is needed.
+struct MemoryConfig {
+  Kernel kernel;
+  std::optional<double> box = std::nullopt;       // the largest weight of a token, in (0, 1]
+  std::optional<double> capacity = std::nullopt;  // at least this many tokens carry the answer
+  DuplicatesPolicy duplicates = DuplicatesPolicy::kUnspecified;
+  uint32_t key_dimension = 0;
+  uint32_t value_dimension = 0;
+
+  friend bool operator==(const MemoryConfig&, const MemoryConfig&) = default;
+};
+
+// Which memory of which tenant.
+struct MemoryName {
+  std::string tenant;
+  std::string memory;
+
+  friend bool operator==(const MemoryName&, const MemoryName&) = default;
+};
+
+struct Token {
+  std::string id = {};  // unique in its memory; empty: made by the server
+  std::vector<double> key = {};
+  std::vector<double> value = {};
+  std::string subject = {};  // the data subject, if any
+  std::string payload = {};  // opaque bytes
+  std::map<std::string, std::string> labels = {};
+
+  friend bool operator==(const Token&, const Token&) = default;
+};
+
+// How many tokens stand in each set of the optimal partition.
+struct Partition {
+  uint64_t margin = 0;   // 0 < weight < box
+  uint64_t error = 0;    // weight = box
+  uint64_t reserve = 0;  // weight = 0
+
+  friend bool operator==(const Partition&, const Partition&) = default;
+};
+
+enum class MemoryPhase : uint8_t { kUnspecified = 0, kEmpty = 1, kWarming = 2, kActive = 3 };
+
+enum class Verdict : uint8_t {
+  kUnspecified = 0,
+  kBitIdentical = 1,
+  kProven = 2,
+  kBounded = 3,
+  kUncertified = 4,
+};
+
+struct Tenant {
+  std::string name;
+  std::string create_time;  // RFC 3339, UTC
+  std::string log_origin;
+  std::string verification_key;  // pin it: certificates are checked against it
+  uint64_t certificate_count = 0;
+  uint64_t memory_count = 0;
+};
+
+struct TenantDeletion {
+  uint64_t erased_tokens = 0;
+  std::string certificate_id;  // of the certificate that closes the log
+  std::string envelope;        // that certificate itself
+};
+
+struct Memory {
+  MemoryName name;
+  MemoryConfig config;
+  std::string create_time;
+  MemoryPhase phase = MemoryPhase::kUnspecified;
+  Partition partition;
+};
+
+struct MemoryDeletion {
+  uint64_t erased_tokens = 0;
+  std::string certificate_id;
+};
+
+// Why one item of a batch was refused.
+struct ItemError {
+  absl::StatusCode code = absl::StatusCode::kUnknown;
+  std::string field;  // for example "tokens[3].key[1]"
+  std::string message;
+
+  friend bool operator==(const ItemError&, const ItemError&) = default;
+};
+
+enum class InsertOutcome : uint8_t { kUnspecified = 0, kInserted = 1, kUnchanged = 2, kRejected = 3 };
+
+struct InsertedToken {
+  std::string id;
+  InsertOutcome outcome = InsertOutcome::kUnspecified;
+  ItemError error;  // only with kRejected
+};
+
+struct InsertResult {
+  std::vector<InsertedToken> tokens;  // one a token, in the order of the call
+  uint64_t inserted = 0;
+  uint64_t unchanged = 0;
+  uint64_t rejected = 0;
+  MemoryPhase phase = MemoryPhase::kUnspecified;
+  Partition partition;
+};
+
+enum class QueryPosition : uint8_t {
+  kUnspecified = 0,
+  kInside = 1,
+  kOutside = 2,
+  kBoundary = 3,
+  kUndefined = 4,  // empty or warming, or the radius is an interval that contains the query
+};
+
+struct QueryRequest {
+  MemoryName name;
+  std::vector<std::vector<double>> queries;
+  uint32_t top_tokens = 0;  // also return the tokens that carried the answer, at most this many
+};
+
+struct QueryToken {
+  std::string id;
+  double weight = 0.0;
+  double share = 0.0;  // of the answer; all shares of a query sum to 1
+};
+
+struct QueryAnswer {
+  std::vector<double> readout;  // empty for an empty memory
+  double log_denominator = 0.0;
+  std::optional<double> decision;  // absent where the radius is not unique
+  QueryPosition position = QueryPosition::kUnspecified;
+  std::vector<QueryToken> tokens;
+};
+
+struct QueryResult {
+  std::vector<QueryAnswer> answers;  // one a query, in order
+  MemoryPhase phase = MemoryPhase::kUnspecified;
+  Partition partition;
+};
+
+// Exactly one of ids, subject and everything must be set.
+struct ForgetRequest {
+  MemoryName name;
+  std::vector<std::string> ids = {};
+  std::optional<std::string> subject = std::nullopt;
+  bool everything = false;
+  bool dry_run = false;
+  // A repeated request with the same id returns the first answer; without one a request is never
+  // retried. NewRequestId() makes one.
+  std::string request_id = {};
+};
+
+struct ForgetResult {
+  uint64_t matched = 0;
+  uint64_t erased = 0;
+  uint64_t not_found = 0;
+  uint64_t already_erased = 0;
+  uint64_t held = 0;
+  Partition before;
+  Partition after;
+  Verdict verdict = Verdict::kUnspecified;
+  std::string certificate_id;  // empty in a dry run and when nothing was erased
+  std::string request_id;
+  std::string state_digest;  // hex, of the state after
+  bool replayed = false;     // the stored answer to an earlier request with this id
+};
+
+struct MuInterval {
+  std::optional<double> low;   // absent: unbounded
+  std::optional<double> high;  // absent: unbounded
+};
+
+struct SolverHealth {
+  double condition = 0.0;
+  double kkt_residual = 0.0;
+  double duality_gap = 0.0;
+  double slack = 0.0;
+  uint32_t precision_bits = 0;
+  uint64_t climbs = 0;
+  uint64_t fallbacks = 0;
+};
+
+struct Description {
+  Memory memory;
+  std::optional<double> mu;
+  std::optional<MuInterval> mu_interval;
+  std::optional<double> radius_squared;
+  std::string state_digest;
+  SolverHealth solver;
+  Verdict verdict = Verdict::kUnspecified;
+  uint64_t subjects = 0;
+};
+
+struct Certificate {
+  std::string id;  // lower-case hex SHA-256 of the envelope
+  uint64_t sequence = 0;
+  std::string kind;
+  std::string memory;
+  std::string create_time;
+  std::string envelope;  // exactly as signed and stored
+  std::string leaf;      // the log entry
+  std::string leaf_hash;
+  std::string previous_leaf_hash;
+};
+
+// One page of a listing. page_size 0 leaves the choice to the server.
+struct PageRequest {
+  uint32_t page_size = 0;
+  std::string page_token = {};
+};
+template <typename T>
+struct Page {
+  std::vector<T> items;
+  std::string next_page_token;  // empty: the last page
+};
+
+// Upper-case words of the wire for an enumerator, without its prefix: "ACTIVE", "BIT_IDENTICAL".
+std::string ToString(Kernel::Kind kind);  // "rbf", "laplacian", "exp_dot"
+std::string ToString(DuplicatesPolicy policy);
+std::string ToString(MemoryPhase phase);
+std::string ToString(Verdict verdict);
+std::string ToString(InsertOutcome outcome);
+std::string ToString(QueryPosition position);
+
+// 128 random bits as 32 hex digits.
+std::string NewRequestId();
+
+}  // namespace lethe::client
+
+#endif  // LETHE_CLIENT_TYPES_H_
