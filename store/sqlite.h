@@ -117,7 +117,7 @@ class Database {
   // wal_checkpoint(TRUNCATE) with its row read: UNAVAILABLE when it could not finish.
   absl::Status CheckpointTruncate();
   // Bytes in the write-ahead log after the last commit.
-  uint64_t wal_bytes() const { return wal_bytes_; }
+  uint64_t wal_bytes() const;
 
  private:
   friend class Statement;
@@ -132,7 +132,7 @@ class Database {
   std::string path_;
   sqlite3* handle_;
   absl::Status health_;
-  uint64_t wal_bytes_ = 0;
+  uint64_t wal_pages_ = 0;  // written by SQLite's hook after a commit
   int64_t page_bytes_ = 0;
   std::multimap<std::string, sqlite3_stmt*, std::less<>> idle_;
 };

@@ -26,13 +26,12 @@
 namespace lethe::store {
 
 struct SqliteTenantOptions {
-  // The file may grow to this many bytes by inserting; 0 for no limit of ours. Erasing may exceed
-  // it by kEraseReserveBytes, so that a full quota never stops an erasure.
+  // The file may grow to this many bytes by inserting; 0 for no limit of ours. Erasing is never
+  // stopped by it, though a certificate takes room too.
   uint64_t max_bytes = 0;
   // After a commit that leaves the write-ahead log above this size, it is checkpointed.
   uint64_t wal_checkpoint_bytes = 16u << 20;
 };
-inline constexpr uint64_t kEraseReserveBytes = 1u << 20;
 
 // Makes `<dir>/tenant.db` for a new tenant and opens it. `tenant.state` must be kOpen.
 absl::StatusOr<std::unique_ptr<TenantStore>> CreateTenantStore(

@@ -1,0 +1,225 @@
+#include "store/data_directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "store/validation.h"
+
+namespace lethe::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::string_view kLockFile = "lethe.lock";
+// A leading dot is no tenant's name, so a folder that a crash left half-made is never served.
+constexpr absl::string_view kBuildPrefix = ".new-";
+
+absl::Status SystemError(absl::string_view doing, const std::string& path, int error) {
+  const std::string message = absl::StrCat(path, ": ", doing, ": ", std::strerror(error));
+  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
+  if (error == EIO) return absl::InternalError(message);
+  return absl::FailedPreconditionError(absl::StrCat(
+      message, "; the data folder must be a folder that this user can read and write"));
+}
+
+absl::Status MakeFolder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) == 0) return absl::OkStatus();
+  const int error = errno;
+  struct stat info {};
+  if (error == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    return absl::OkStatus();
+  }
+  return SystemError("making the folder", path, error == EEXIST ? ENOTDIR : error);
+}
+
+// A new or renamed entry is durable once its folder is.
+absl::Status SyncPath(const std::string& path, int flags) {
+  const int fd = ::open(path.c_str(), flags | O_CLOEXEC);
+  if (fd < 0) return SystemError("opening", path, errno);
+  const int result = ::fsync(fd);
+  const int error = errno;
+  ::close(fd);
+  return result == 0 ? absl::OkStatus() : SystemError("fsync", path, error);
+}
+
+absl::Status SyncFolder(const std::string& path) { return SyncPath(path, O_RDONLY | O_DIRECTORY); }
+
+absl::Status SyncTree(const std::string& path) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(path, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->is_directory(error)) {
+      LETHE_RETURN_IF_ERROR(SyncFolder(it->path().string()));
+    } else {
+      LETHE_RETURN_IF_ERROR(SyncPath(it->path().string(), O_RDONLY));
+    }
+  }
+  if (error) return SystemError("listing", path, error.value());
+  return SyncFolder(path);
+}
+
+absl::Status Rename(const std::string& from, const std::string& to) {
+  // RENAME_NOREPLACE: rename() would silently replace an empty folder.
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
+    return absl::OkStatus();
+  }
+  if (errno == EEXIST) return absl::AlreadyExistsError(absl::StrCat(to, " exists"));
+  if (errno == ENOENT) return absl::NotFoundError(absl::StrCat(from, " does not exist"));
+  return SystemError("moving it", from, errno);
+}
+
+absl::Status CheckName(absl::string_view field, absl::string_view name) {
+  LETHE_RETURN_IF_ERROR(CheckLength(field, name, 1, kMaxNameBytes));
+  const bool good = name[0] != '.' && std::all_of(name.begin(), name.end(), [](char c) {
+                      return c != '/' && static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
+                    });
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": must not start with '.' nor hold '/' or control characters"));
+}
+
+absl::StatusOr<std::vector<std::string>> ListFolders(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name[0] != '.' && it->is_directory(error)) names.push_back(name);
+  }
+  if (error) return SystemError("listing", path, error.value());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::Status RemoveHalfMade(const std::string& tenants) {
+  std::vector<fs::path> half_made;
+  std::error_code error;
+  for (fs::directory_iterator it(tenants, error), end; !error && it != end; it.increment(error)) {
+    if (absl::string_view(it->path().filename().string()).substr(0, kBuildPrefix.size()) ==
+        kBuildPrefix) {
+      half_made.push_back(it->path());
+    }
+  }
+  for (const fs::path& path : half_made) {
+    if (!error) fs::remove_all(path, error);
+  }
+  return error ? SystemError("removing a half-made tenant", tenants, error.value())
+               : absl::OkStatus();
+}
+
+// The number that the holder wrote, for people; the lock itself is flock's.
+std::string ReadHolder(int fd) {
+  char text[32];
+  const ssize_t size = ::pread(fd, text, sizeof text, 0);
+  std::string digits;
+  for (ssize_t i = 0; i < size && text[i] >= '0' && text[i] <= '9'; ++i) digits.push_back(text[i]);
+  return digits.empty() ? "another process" : absl::StrCat("process ", digits);
+}
+
+absl::StatusOr<int> Lock(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/", kLockFile);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return SystemError("opening the lock", path, errno);
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    absl::Status status =
+        error == EWOULDBLOCK
+            ? absl::UnavailableError(absl::StrCat(folder, ": ", ReadHolder(fd),
+                                                  " uses this data folder; stop it, or give this",
+                                                  " server a folder of its own"))
+            : SystemError("locking", path, error);
+    ::close(fd);
+    return status;
+  }
+  const std::string holder = absl::StrCat(::getpid(), "\n");
+  if (::ftruncate(fd, 0) != 0 ||
+      ::pwrite(fd, holder.data(), holder.size(), 0) != static_cast<ssize_t>(holder.size())) {
+    absl::Status status = SystemError("writing the lock", path, errno);
+    ::close(fd);
+    return status;
+  }
+  return fd;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::string& path) {
+  if (path.empty()) return absl::InvalidArgumentError("data folder: the path is empty");
+  ::umask(0077);
+  LETHE_RETURN_IF_ERROR(MakeFolder(path));
+  LETHE_ASSIGN_OR_RETURN(const int lock_fd, Lock(path));
+  std::unique_ptr<DataDirectory> directory(new DataDirectory(path, lock_fd));
+  for (absl::string_view part : {"keys", "tenants", "closed"}) {
+    LETHE_RETURN_IF_ERROR(MakeFolder(absl::StrCat(path, "/", part)));
+  }
+  const std::string keys = directory->keys_path();
+  if (::chmod(keys.c_str(), 0700) != 0) return SystemError("setting its mode", keys, errno);
+  LETHE_RETURN_IF_ERROR(RemoveHalfMade(absl::StrCat(path, "/tenants")));
+  LETHE_RETURN_IF_ERROR(SyncFolder(path));
+  return directory;
+}
+
+DataDirectory::~DataDirectory() { ::close(lock_fd_); }
+
+std::string DataDirectory::keys_path() const { return absl::StrCat(path_, "/keys"); }
+
+std::string DataDirectory::tenant_path(absl::string_view name) const {
+  LETHE_CHECK(CheckName("tenant", name).ok());
+  return absl::StrCat(path_, "/tenants/", name);
+}
+
+absl::StatusOr<std::vector<std::string>> DataDirectory::ListTenants() const {
+  return ListFolders(absl::StrCat(path_, "/tenants"));
+}
+
+absl::StatusOr<std::vector<std::string>> DataDirectory::ListClosed() const {
+  const std::string closed = absl::StrCat(path_, "/closed");
+  LETHE_ASSIGN_OR_RETURN(std::vector<std::string> names, ListFolders(closed));
+  for (std::string& name : names) name = absl::StrCat(closed, "/", name);
+  return names;
+}
+
+absl::Status DataDirectory::CreateTenant(
+    absl::string_view name,
+    absl::FunctionRef<absl::Status(const std::string& dir)> build) {
+  LETHE_RETURN_IF_ERROR(CheckName("tenant", name));
+  const std::string target = tenant_path(name);
+  if (::access(target.c_str(), F_OK) == 0) {
+    return absl::AlreadyExistsError("tenant: a tenant with this name exists");
+  }
+  const std::string draft = absl::StrCat(path_, "/tenants/", kBuildPrefix, name);
+  if (::mkdir(draft.c_str(), 0700) != 0) return SystemError("making the folder", draft, errno);
+  absl::Status status = build(draft);
+  if (status.ok()) status = SyncTree(draft);
+  if (status.ok()) status = Rename(draft, target);
+  if (!status.ok()) {
+    std::error_code ignored;  // the next Open removes what stays
+    fs::remove_all(draft, ignored);
+    return status;
+  }
+  return SyncFolder(absl::StrCat(path_, "/tenants"));
+}
+
+absl::StatusOr<std::string> DataDirectory::CloseTenant(absl::string_view name,
+                                                       absl::string_view uid) {
+  LETHE_RETURN_IF_ERROR(CheckName("tenant", name));
+  LETHE_RETURN_IF_ERROR(CheckHex("uid", uid, 32));
+  const std::string target = absl::StrCat(path_, "/closed/", name, "-", uid);
+  LETHE_RETURN_IF_ERROR(Rename(tenant_path(name), target));
+  LETHE_RETURN_IF_ERROR(SyncFolder(absl::StrCat(path_, "/closed")));
+  LETHE_RETURN_IF_ERROR(SyncFolder(absl::StrCat(path_, "/tenants")));
+  return target;
+}
+
+}  // namespace lethe::store

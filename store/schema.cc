@@ -1,0 +1,119 @@
+#include "store/schema.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "store/hash.h"
+
+namespace lethe::store {
+namespace {
+
+// `memories.key` is a local number that keeps the rows of tokens short. AUTOINCREMENT: a number
+// that was used is not given to another memory. `tokens` has a rowid of its own because rows can be
+// long and a table clustered by (memory, handle) would keep them in inner pages.
+constexpr char kTables[] = R"sql(
+CREATE TABLE tenant (
+  singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+  name TEXT NOT NULL,
+  uid TEXT NOT NULL CHECK (length(uid) = 32),
+  log_origin TEXT NOT NULL,
+  create_time INTEGER NOT NULL,
+  state INTEGER NOT NULL CHECK (state IN (0, 1)),
+  index_secret BLOB NOT NULL CHECK (length(index_secret) = 32)
+) STRICT;
+
+CREATE TABLE memories (
+  key INTEGER PRIMARY KEY AUTOINCREMENT,
+  uid TEXT NOT NULL UNIQUE CHECK (length(uid) = 32),
+  name TEXT NOT NULL UNIQUE,
+  config BLOB NOT NULL,
+  create_time INTEGER NOT NULL,
+  row_check BLOB NOT NULL CHECK (length(row_check) = 32),
+  next_handle INTEGER NOT NULL CHECK (next_handle > 0)
+) STRICT;
+
+CREATE TABLE tokens (
+  rowid INTEGER PRIMARY KEY,
+  memory INTEGER NOT NULL REFERENCES memories (key),
+  handle INTEGER NOT NULL CHECK (handle > 0),
+  id_key BLOB NOT NULL CHECK (length(id_key) = 32),
+  subject_key BLOB CHECK (length(subject_key) = 32),
+  body BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX tokens_by_handle ON tokens (memory, handle);
+CREATE UNIQUE INDEX tokens_by_id ON tokens (memory, id_key);
+CREATE INDEX tokens_by_subject ON tokens (memory, subject_key, handle)
+  WHERE subject_key IS NOT NULL;
+
+CREATE TABLE tombstones (
+  memory INTEGER NOT NULL REFERENCES memories (key),
+  id_key BLOB NOT NULL CHECK (length(id_key) = 32),
+  PRIMARY KEY (memory, id_key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE warm_starts (
+  memory INTEGER PRIMARY KEY REFERENCES memories (key),
+  blob BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE certificates (
+  sequence INTEGER PRIMARY KEY CHECK (sequence >= 0),
+  id TEXT NOT NULL UNIQUE CHECK (length(id) = 64),
+  kind TEXT NOT NULL,
+  memory_uid TEXT NOT NULL,
+  memory_name TEXT NOT NULL,
+  create_time INTEGER NOT NULL,
+  leaf_hash BLOB NOT NULL UNIQUE CHECK (length(leaf_hash) = 32),
+  previous_leaf_hash BLOB UNIQUE CHECK (length(previous_leaf_hash) = 32),
+  leaf BLOB NOT NULL,
+  envelope BLOB NOT NULL,
+  CHECK ((sequence = 0) = (previous_leaf_hash IS NULL))
+) STRICT;
+CREATE INDEX certificates_by_memory ON certificates (memory_name, sequence);
+
+CREATE TABLE requests (
+  request_id TEXT PRIMARY KEY,
+  fingerprint BLOB NOT NULL CHECK (length(fingerprint) = 32),
+  answer BLOB NOT NULL,
+  create_time INTEGER NOT NULL
+) STRICT;
+)sql";
+
+}  // namespace
+
+absl::Status CreateSchema(Database& database, const TenantRecord& tenant) {
+  Bytes32 secret;
+  LETHE_RETURN_IF_ERROR(RandomBytes(secret));
+  LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(&database));
+  LETHE_RETURN_IF_ERROR(database.Execute(kTables));
+  {
+    LETHE_ASSIGN_OR_RETURN(
+        Statement insert,
+        database.Prepare("INSERT INTO tenant (singleton, name, uid, log_origin, create_time, state,"
+                         " index_secret) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)"));
+    insert.Text(1, tenant.name).Text(2, tenant.uid).Text(3, tenant.log_origin);
+    insert.Int(4, tenant.create_time_micros).Int(5, static_cast<int64_t>(tenant.state));
+    LETHE_RETURN_IF_ERROR(insert.Blob(6, View(secret)).Run());
+  }
+  LETHE_RETURN_IF_ERROR(database.SetIdentity(kTenantIdentity));
+  return transaction.Commit();
+}
+
+absl::StatusOr<StoredTenant> ReadTenant(Database& database) {
+  LETHE_ASSIGN_OR_RETURN(Statement select,
+                         database.Prepare("SELECT name, uid, log_origin, create_time, state,"
+                                          " index_secret FROM tenant"));
+  LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
+  if (!row) return absl::DataLossError(absl::StrCat(database.path(), ": no row in table tenant"));
+  StoredTenant tenant;
+  tenant.record.name = std::string(select.ColumnText(0));
+  tenant.record.uid = std::string(select.ColumnText(1));
+  tenant.record.log_origin = std::string(select.ColumnText(2));
+  tenant.record.create_time_micros = select.ColumnInt(3);
+  tenant.record.state = select.ColumnInt(4) == 0 ? TenantState::kOpen : TenantState::kClosed;
+  LETHE_ASSIGN_OR_RETURN(tenant.index_secret, ToBytes32(select.ColumnBlob(5)));
+  return tenant;
+}
+
+}  // namespace lethe::store

@@ -1,0 +1,235 @@
+#include "store/token_table.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "store/hash.h"
+#include "store/validation.h"
+
+namespace lethe::store {
+namespace {
+
+constexpr uint64_t kMaxHandle = std::numeric_limits<int64_t>::max();
+
+std::string RowField(size_t index, absl::string_view field) {
+  return absl::StrCat("tokens[", index, "].", field);
+}
+
+// Only the fields whose size the encoder must not be surprised by; the encoded row is bounded
+// after.
+absl::Status ValidateRow(size_t index, const TokenRow& row, uint64_t least_handle) {
+  if (row.handle < least_handle || row.handle >= kMaxHandle) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        RowField(index, "handle"), ": ", row.handle, ", must be at least ", least_handle,
+        " here and below 2^63 - 1: handles increase and are never used twice"));
+  }
+  LETHE_RETURN_IF_ERROR(CheckLength(RowField(index, "id"), row.id, 1, kMaxIdBytes));
+  LETHE_RETURN_IF_ERROR(CheckLength(RowField(index, "subject"), row.subject, 0, kMaxIdBytes));
+  LETHE_RETURN_IF_ERROR(CheckLength(RowField(index, "payload"), row.payload, 0, kMaxRowBytes));
+  LETHE_RETURN_IF_ERROR(CheckLength(RowField(index, "labels"), row.labels, 0, kMaxRowBytes));
+  const size_t coordinates = kMaxRowBytes / sizeof(double);
+  if (row.key.size() > coordinates || row.value.size() > coordinates) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        RowField(index, row.key.size() > coordinates ? "key" : "value"), ": too long to store"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status TokenTable::Insert(const StoredMemory& memory, std::span<const TokenRow> rows) {
+  LETHE_ASSIGN_OR_RETURN(
+      Statement insert,
+      database_->Prepare("INSERT INTO tokens (memory, handle, id_key, subject_key, body)"
+                         " VALUES (?1, ?2, ?3, ?4, ?5)"));
+  LETHE_ASSIGN_OR_RETURN(
+      Statement revive,
+      database_->Prepare("DELETE FROM tombstones WHERE memory = ?1 AND id_key = ?2"));
+  uint64_t least_handle = memory.record.next_handle;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const TokenRow& row = rows[i];
+    LETHE_RETURN_IF_ERROR(ValidateRow(i, row, least_handle));
+    least_handle = row.handle + 1;
+    const std::string body = EncodeToken(memory.record.uid, row);
+    LETHE_RETURN_IF_ERROR(CheckLength(absl::StrCat("tokens[", i, "]"), body, 1, kMaxRowBytes));
+    const Bytes32 id_key = keys_.ForId(memory.record.uid, row.id);
+
+    insert.Int(1, memory.key).Int(2, static_cast<int64_t>(row.handle)).Blob(3, View(id_key));
+    if (row.subject.empty()) {
+      insert.Null(4);
+    } else {
+      insert.Blob(4, View(keys_.ForSubject(memory.record.uid, row.subject)));
+    }
+    absl::Status status = insert.Blob(5, body).Run();
+    if (absl::IsAlreadyExists(status)) {
+      return absl::AlreadyExistsError(
+          absl::StrCat(RowField(i, "id"), ": already in this memory, or twice in this batch"));
+    }
+    LETHE_RETURN_IF_ERROR(status);
+    LETHE_RETURN_IF_ERROR(revive.Int(1, memory.key).Blob(2, View(id_key)).Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TokenTable::Erase(const StoredMemory& memory, std::span<const uint64_t> handles) {
+  LETHE_ASSIGN_OR_RETURN(
+      Statement erase,
+      database_->Prepare("DELETE FROM tokens WHERE memory = ?1 AND handle = ?2 RETURNING id_key"));
+  LETHE_ASSIGN_OR_RETURN(
+      Statement bury,
+      database_->Prepare("INSERT OR REPLACE INTO tombstones (memory, id_key) VALUES (?1, ?2)"));
+  for (size_t i = 0; i < handles.size(); ++i) {
+    erase.Reset();
+    erase.Int(1, memory.key).Int(2, ClampToInt64(handles[i]));
+    LETHE_ASSIGN_OR_RETURN(const bool row, erase.Step());
+    if (!row) {
+      return absl::NotFoundError(
+          absl::StrCat("handles[", i, "]: ", handles[i], " is not in this memory, or named twice"));
+    }
+    bury.Int(1, memory.key).Blob(2, erase.ColumnBlob(0));
+    LETHE_ASSIGN_OR_RETURN(const bool another, erase.Step());  // to its end, as Reset may undo
+    LETHE_CHECK(!another);                                     // handles are unique
+    LETHE_RETURN_IF_ERROR(bury.Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> TokenTable::EraseMemory(const StoredMemory& memory) {
+  LETHE_ASSIGN_OR_RETURN(Statement tokens,
+                         database_->Prepare("DELETE FROM tokens WHERE memory = ?1"));
+  LETHE_RETURN_IF_ERROR(tokens.Int(1, memory.key).Run());
+  const uint64_t erased = static_cast<uint64_t>(database_->Changes());
+  LETHE_ASSIGN_OR_RETURN(Statement tombstones,
+                         database_->Prepare("DELETE FROM tombstones WHERE memory = ?1"));
+  LETHE_RETURN_IF_ERROR(tombstones.Int(1, memory.key).Run());
+  return erased;
+}
+
+absl::StatusOr<int64_t> TokenTable::CountWhere(absl::string_view sql, const StoredMemory& memory) {
+  LETHE_ASSIGN_OR_RETURN(Statement count, database_->Prepare(sql));
+  count.Int(1, memory.key);
+  LETHE_RETURN_IF_ERROR(count.Step().status());
+  return count.ColumnInt(0);
+}
+
+absl::StatusOr<uint64_t> TokenTable::CountTokens(const StoredMemory& memory) {
+  LETHE_ASSIGN_OR_RETURN(const int64_t count,
+                         CountWhere("SELECT count(*) FROM tokens WHERE memory = ?1", memory));
+  return static_cast<uint64_t>(count);
+}
+
+absl::StatusOr<MemoryCounts> TokenTable::Count(const StoredMemory& memory) {
+  MemoryCounts counts;
+  LETHE_ASSIGN_OR_RETURN(counts.tokens, CountTokens(memory));
+  LETHE_ASSIGN_OR_RETURN(const int64_t subjects,
+                         CountWhere("SELECT count(DISTINCT subject_key) FROM tokens"
+                                    " WHERE memory = ?1 AND subject_key IS NOT NULL",
+                                    memory));
+  LETHE_ASSIGN_OR_RETURN(const int64_t tombstones,
+                         CountWhere("SELECT count(*) FROM tombstones WHERE memory = ?1", memory));
+  counts.subjects = static_cast<uint64_t>(subjects);
+  counts.tombstones = static_cast<uint64_t>(tombstones);
+  return counts;
+}
+
+absl::StatusOr<std::vector<IdLookup>> TokenTable::FindByIds(const StoredMemory& memory,
+                                                            std::span<const std::string> ids) {
+  LETHE_ASSIGN_OR_RETURN(
+      Statement live,
+      database_->Prepare("SELECT handle FROM tokens WHERE memory = ?1 AND id_key = ?2"));
+  LETHE_ASSIGN_OR_RETURN(
+      Statement erased,
+      database_->Prepare("SELECT 1 FROM tombstones WHERE memory = ?1 AND id_key = ?2"));
+  std::vector<IdLookup> lookups;
+  lookups.reserve(ids.size());
+  for (const std::string& id : ids) {
+    const Bytes32 id_key = keys_.ForId(memory.record.uid, id);
+    live.Reset();
+    live.Int(1, memory.key).Blob(2, View(id_key));
+    LETHE_ASSIGN_OR_RETURN(const bool is_live, live.Step());
+    if (is_live) {
+      lookups.push_back({IdState::kLive, static_cast<uint64_t>(live.ColumnInt(0))});
+      continue;
+    }
+    erased.Reset();
+    erased.Int(1, memory.key).Blob(2, View(id_key));
+    LETHE_ASSIGN_OR_RETURN(const bool is_erased, erased.Step());
+    lookups.push_back({is_erased ? IdState::kErased : IdState::kUnknown, 0});
+  }
+  return lookups;
+}
+
+absl::StatusOr<std::vector<uint64_t>> TokenTable::FindBySubject(const StoredMemory& memory,
+                                                                absl::string_view subject) {
+  LETHE_RETURN_IF_ERROR(CheckLength("subject", subject, 1, kMaxIdBytes));
+  LETHE_ASSIGN_OR_RETURN(Statement select,
+                         database_->Prepare("SELECT handle FROM tokens WHERE memory = ?1 AND"
+                                            " subject_key = ?2 ORDER BY handle"));
+  select.Int(1, memory.key).Blob(2, View(keys_.ForSubject(memory.record.uid, subject)));
+  std::vector<uint64_t> handles;
+  while (true) {
+    LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
+    if (!row) return handles;
+    handles.push_back(static_cast<uint64_t>(select.ColumnInt(0)));
+  }
+}
+
+absl::StatusOr<TokenRow> TokenTable::Decode(const StoredMemory& memory,
+                                            const Statement& row) const {
+  const uint64_t handle = static_cast<uint64_t>(row.ColumnInt(0));
+  auto damaged = [&](absl::string_view what) {
+    return absl::DataLossError(absl::StrCat(database_->path(), ": memory ", memory.record.uid,
+                                            ", handle ", handle, ": ", what));
+  };
+  absl::StatusOr<TokenRow> token = DecodeToken(memory.record.uid, handle, row.ColumnBlob(3));
+  if (!token.ok()) return damaged(token.status().message());
+  if (row.ColumnBlob(1) != View(keys_.ForId(memory.record.uid, token->id))) {
+    return damaged("the indexed hash of the id does not match the row");
+  }
+  if (row.ColumnIsNull(2) != token->subject.empty() ||
+      (!token->subject.empty() &&
+       row.ColumnBlob(2) != View(keys_.ForSubject(memory.record.uid, token->subject)))) {
+    return damaged("the indexed hash of the subject does not match the row");
+  }
+  return token;
+}
+
+absl::StatusOr<std::vector<TokenRow>> TokenTable::Get(const StoredMemory& memory,
+                                                      std::span<const uint64_t> handles) {
+  LETHE_ASSIGN_OR_RETURN(Statement select,
+                         database_->Prepare("SELECT handle, id_key, subject_key, body FROM tokens"
+                                            " WHERE memory = ?1 AND handle = ?2"));
+  std::vector<TokenRow> rows;
+  rows.reserve(handles.size());
+  for (size_t i = 0; i < handles.size(); ++i) {
+    select.Reset();
+    select.Int(1, memory.key).Int(2, ClampToInt64(handles[i]));
+    LETHE_ASSIGN_OR_RETURN(const bool found, select.Step());
+    if (!found) {
+      return absl::NotFoundError(
+          absl::StrCat("handles[", i, "]: ", handles[i], " is not in this memory"));
+    }
+    LETHE_ASSIGN_OR_RETURN(TokenRow row, Decode(memory, select));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+absl::Status TokenTable::Load(const StoredMemory& memory,
+                              absl::FunctionRef<absl::Status(TokenRow&)> visit) {
+  LETHE_ASSIGN_OR_RETURN(Statement select,
+                         database_->Prepare("SELECT handle, id_key, subject_key, body FROM tokens"
+                                            " WHERE memory = ?1 ORDER BY handle"));
+  select.Int(1, memory.key);
+  while (true) {
+    LETHE_ASSIGN_OR_RETURN(const bool found, select.Step());
+    if (!found) return absl::OkStatus();
+    LETHE_ASSIGN_OR_RETURN(TokenRow row, Decode(memory, select));
+    LETHE_RETURN_IF_ERROR(visit(row));
+  }
+}
+
+}  // namespace lethe::store
