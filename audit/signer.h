@@ -18,7 +18,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+// OpenSSL's key, so that no header of ours pulls its headers in.
+struct evp_pkey_st;
+
 namespace lethe::audit {
+
+struct FreePrivateKey {
+  void operator()(evp_pkey_st* key) const;
+};
+using PrivateKey = std::unique_ptr<evp_pkey_st, FreePrivateKey>;
 
 // INVALID_ARGUMENT when this cannot name a key.
 absl::Status ValidateKeyName(absl::string_view name);
@@ -78,7 +86,7 @@ class Signer {
  private:
   struct Impl;
   explicit Signer(std::unique_ptr<Impl> impl);
-  static absl::StatusOr<Signer> FromPrivateKey(absl::string_view name, void* private_key);
+  static absl::StatusOr<Signer> FromPrivateKey(absl::string_view name, PrivateKey key);
   std::unique_ptr<Impl> impl_;
 };
 

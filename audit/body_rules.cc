@@ -1,0 +1,223 @@
+// ValidateBody: the rules of docs/certificate_format.md, section 3.
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "audit/certificate.h"
+#include "audit/json.h"
+#include "core/base/status_macros.h"
+
+namespace lethe::audit {
+namespace {
+
+constexpr size_t kMaxSlugBytes = 64;
+constexpr size_t kMaxBuildBytes = 256;
+constexpr size_t kMaxTextBytes = 1024;
+constexpr size_t kUidDigits = 32;
+constexpr uint32_t kMaxPrecisionBits = 65536;
+
+absl::Status Refuse(absl::string_view field, absl::string_view problem) {
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", problem));
+}
+
+bool IsSlug(absl::string_view text, absl::string_view punctuation) {
+  return !text.empty() && text.size() <= kMaxSlugBytes &&
+         std::all_of(text.begin(), text.end(), [&](char c) {
+           return absl::ascii_islower(static_cast<unsigned char>(c)) ||
+                  absl::ascii_isdigit(static_cast<unsigned char>(c)) ||
+                  punctuation.find(c) != absl::string_view::npos;
+         });
+}
+
+bool IsText(absl::string_view text) { return text.size() <= kMaxTextBytes && IsValidUtf8(text); }
+
+// YYYY-MM-DDTHH:MM:SS, a fraction of 1 to 9 digits or none, Z.
+bool IsUtcTime(absl::string_view time) {
+  constexpr absl::string_view kShape = "dddd-dd-ddTdd:dd:dd";
+  if (time.size() < kShape.size() + 1 || time.back() != 'Z') return false;
+  const auto is_digit = [](char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); };
+  for (size_t i = 0; i < kShape.size(); ++i) {
+    if (kShape[i] == 'd' ? !is_digit(time[i]) : time[i] != kShape[i]) return false;
+  }
+  absl::string_view fraction = time.substr(kShape.size(), time.size() - kShape.size() - 1);
+  if (!fraction.empty()) {
+    if (fraction[0] != '.' || fraction.size() < 2 || fraction.size() > 10) return false;
+    fraction.remove_prefix(1);
+    if (!std::all_of(fraction.begin(), fraction.end(), is_digit)) return false;
+  }
+  const auto number = [&](size_t start, size_t digits) {
+    int value = 0;
+    for (size_t i = start; i < start + digits; ++i) value = 10 * value + (time[i] - '0');
+    return value;
+  };
+  const int year = number(0, 4);
+  const int month = number(5, 2);
+  const int day = number(8, 2);
+  if (month < 1 || month > 12) return false;
+  const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+  const int short_month = month == 4 || month == 6 || month == 9 || month == 11 ? 1 : 0;
+  const int days = month == 2 ? (leap ? 29 : 28) : 31 - short_month;
+  return day >= 1 && day <= days && number(11, 2) < 24 && number(14, 2) < 60 && number(17, 2) < 60;
+}
+
+absl::Status ValidateIntegers(absl::string_view field, std::initializer_list<uint64_t> values) {
+  for (const uint64_t value : values) {
+    if (value > kMaxJsonInteger) return Refuse(field, "an integer above 2^53 - 1");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidatePartition(absl::string_view field, const PartitionSizes& partition) {
+  LETHE_RETURN_IF_ERROR(
+      ValidateIntegers(field, {partition.margin, partition.error, partition.reserve}));
+  // No overflow: each is below 2^53.
+  return ValidateIntegers(field, {partition.total()});
+}
+
+absl::Status ValidateResiduals(const Residuals& residuals) {
+  const auto bound = [](absl::string_view name, double value) {
+    return value >= 0.0 ? absl::OkStatus()
+                        : Refuse(absl::StrCat("change.residuals.", name), "negative or NaN");
+  };
+  LETHE_RETURN_IF_ERROR(bound("kktResidual", residuals.kkt_residual));
+  LETHE_RETURN_IF_ERROR(bound("dualityGap", residuals.duality_gap));
+  LETHE_RETURN_IF_ERROR(bound("weightBound", residuals.weight_bound));
+  LETHE_RETURN_IF_ERROR(bound("decisionBound", residuals.decision_bound));
+  LETHE_RETURN_IF_ERROR(bound("readoutBound", residuals.readout_bound.value_or(0.0)));
+  LETHE_RETURN_IF_ERROR(bound("condition", residuals.condition));
+  if (std::isnan(residuals.slack)) return Refuse("change.residuals.slack", "NaN");
+  if (residuals.precision_bits > kMaxPrecisionBits) {
+    return Refuse("change.residuals.precisionBits", "above 65536");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateVerdict(const StateChange& change) {
+  const bool claims_equal = change.verdict == VerdictClass::kBitIdentical;
+  const bool equal = change.refit.has_value() && change.refit->bits_equal;
+  if (claims_equal != equal) {
+    return Refuse("change.verdict", "bit-identical exactly when a refit gave equal bits");
+  }
+  if (!change.refit.has_value()) return absl::OkStatus();
+  if (!(change.refit->deviation >= 0.0)) {
+    return Refuse("change.refit.deviation", "negative or NaN");
+  }
+  if (equal && change.refit->deviation > 0.0) {
+    return Refuse("change.refit.deviation", "must be 0 when the bits are equal");
+  }
+  // A refit that disagrees refutes the proof as well.
+  if (!equal && change.verdict == VerdictClass::kProven) {
+    return Refuse("change.verdict", "not proven when a refit gave other bits");
+  }
+  return absl::OkStatus();
+}
+
+// What each kind may do to the number of tokens.
+absl::Status ValidateEffect(const CertificateBody& body) {
+  const StateChange& change = *body.change;
+  const uint64_t before = change.partition_before.total();
+  const uint64_t after = change.partition_after.total();
+  const uint64_t erased = body.counts.erased;
+  switch (body.kind) {
+    case CertificateKind::kForget:
+    case CertificateKind::kEvict:
+      if (before < after || before - after != erased) {
+        return Refuse("change.partition", "before minus after must be counts.erased");
+      }
+      break;
+    case CertificateKind::kEdit:
+      if (before != after) return Refuse("change.partition", "an edit keeps the number of tokens");
+      break;
+    case CertificateKind::kRetrainCheck:
+      if (erased != 0) return Refuse("counts.erased", "a check erases nothing");
+      if (change.partition_before != change.partition_after) {
+        return Refuse("change.partition", "a check changes nothing");
+      }
+      if (!change.refit.has_value()) return Refuse("change.refit", "missing in a check");
+      break;
+    case CertificateKind::kShredded:
+    case CertificateKind::kTenantClosed:
+      break;
+  }
+  if (erased == 0 && change.root_before != change.root_after) {
+    return Refuse("change.root", "changed although nothing was erased");
+  }
+  const bool must_differ =
+      body.kind == CertificateKind::kForget || body.kind == CertificateKind::kEvict;
+  if (must_differ && erased > 0 && change.root_before == change.root_after) {
+    return Refuse("change.root", "unchanged although tokens were erased");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateChange(const CertificateBody& body) {
+  const bool needs_change =
+      body.kind != CertificateKind::kShredded && body.kind != CertificateKind::kTenantClosed;
+  if (needs_change != body.change.has_value()) {
+    return Refuse("change", needs_change ? "missing for this kind" : "not allowed for this kind");
+  }
+  if (!body.change.has_value()) return absl::OkStatus();
+  const StateChange& change = *body.change;
+  const bool uid_ok = change.memory_uid.size() == kUidDigits &&
+                      change.memory_uid.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!uid_ok) return Refuse("change.memory", "not 32 lower-case hex digits");
+  LETHE_RETURN_IF_ERROR(ValidatePartition("change.partition.before", change.partition_before));
+  LETHE_RETURN_IF_ERROR(ValidatePartition("change.partition.after", change.partition_after));
+  LETHE_RETURN_IF_ERROR(ValidateResiduals(change.residuals));
+  LETHE_RETURN_IF_ERROR(ValidateVerdict(change));
+  return ValidateEffect(body);
+}
+
+absl::Status ValidateCounts(const ErasureCounts& counts) {
+  LETHE_RETURN_IF_ERROR(ValidateIntegers("counts", {counts.matched, counts.erased, counts.not_found,
+                                                    counts.already_erased, counts.held}));
+  if (counts.matched != counts.erased + counts.held) {
+    return Refuse("counts.matched", "must be erased + held");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateLists(const CertificateBody& body) {
+  if (body.stores.size() > kMaxStores) return Refuse("stores", "too many");
+  for (size_t i = 0; i < body.stores.size(); ++i) {
+    const StoreErasure& store = body.stores[i];
+    const std::string field = absl::StrCat("stores[", i, "]");
+    if (!IsSlug(store.store, "._-")) return Refuse(field, "store: not 1 to 64 of [a-z0-9._-]");
+    if (!IsSlug(store.level, "-")) return Refuse(field, "level: not 1 to 64 of [a-z0-9-]");
+    if (!IsText(store.evidence)) return Refuse(field, "evidence: not UTF-8 of at most 1024 bytes");
+    for (size_t j = 0; j < i; ++j) {
+      if (body.stores[j].store == store.store) return Refuse(field, "the store occurs twice");
+    }
+  }
+  if (body.exceptions.size() > kMaxExceptions) return Refuse("exceptions", "too many");
+  for (size_t i = 0; i < body.exceptions.size(); ++i) {
+    if (!IsText(body.exceptions[i]) || body.exceptions[i].empty()) {
+      return Refuse(absl::StrCat("exceptions[", i, "]"), "not UTF-8 of 1 to 1024 bytes");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateBody(const CertificateBody& body) {
+  if (const absl::Status name = ValidateKeyName(body.origin); !name.ok()) {
+    return Refuse("origin", name.message());
+  }
+  LETHE_RETURN_IF_ERROR(ValidateIntegers("sequence", {body.sequence}));
+  if (body.previous_leaf_hash.has_value() == (body.sequence == 0)) {
+    return Refuse("previousLeafHash", "absent exactly in the first certificate");
+  }
+  const bool build_ok = !body.build.empty() && body.build.size() <= kMaxBuildBytes &&
+                        std::all_of(body.build.begin(), body.build.end(),
+                                    [](char c) { return c >= 0x20 && c <= 0x7E; });
+  if (!build_ok) return Refuse("build", "not 1 to 256 printable ASCII characters");
+  if (!IsUtcTime(body.time)) return Refuse("time", "not RFC 3339 in UTC");
+  LETHE_RETURN_IF_ERROR(ValidateCounts(body.counts));
+  LETHE_RETURN_IF_ERROR(ValidateChange(body));
+  return ValidateLists(body);
+}
+
+}  // namespace lethe::audit
