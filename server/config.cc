@@ -1,0 +1,187 @@
+#include "server/config.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/base/status_macros.h"
+
+namespace lethe::server {
+namespace {
+
+constexpr size_t kHelpColumns = 80;
+constexpr size_t kMaxOriginBytes = 100;
+
+// Options one below the other, with wrapped text: the formatter that ships with CLI11 does not
+// wrap.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    std::string out = absl::StrCat("  ", make_option_name(option, is_positional));
+    if (!option->get_option_text().empty()) absl::StrAppend(&out, " ", option->get_option_text());
+    absl::StrAppend(&out, "\n");
+    std::string text = option->get_description();
+    if (!option->get_envname().empty()) absl::StrAppend(&text, " [", option->get_envname(), "]");
+    constexpr absl::string_view kIndent = "        ";
+    std::string line(kIndent);
+    for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+      if (line.size() + 1 + word.size() > kHelpColumns) {
+        absl::StrAppend(&out, line, "\n");
+        line = std::string(kIndent);
+      }
+      absl::StrAppend(&line, line.size() == kIndent.size() ? "" : " ", word);
+    }
+    absl::StrAppend(&out, line, "\n");
+    return out;
+  }
+};
+
+absl::Status CheckOrigin(absl::string_view origin) {
+  const auto allowed = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '/';
+  };
+  if (origin.empty() || origin.size() > kMaxOriginBytes || origin.front() == '/' ||
+      origin.back() == '/' || !std::all_of(origin.begin(), origin.end(), allowed)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--origin: must be 1 to ", kMaxOriginBytes,
+                     " characters of A-Z, a-z, 0-9, '.', '-' and '/', not beginning or ending with "
+                     "'/'; for example a domain name of yours"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<HostPort> ParseHostPort(absl::string_view address) {
+  const auto error = [](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen: ", what, "; write it as 127.0.0.1:7421, localhost:7421 or [::1]:7421"));
+  };
+  const size_t colon = address.rfind(':');
+  if (colon == absl::string_view::npos) return error("has no port");
+  absl::string_view host = address.substr(0, colon);
+  const absl::string_view port = address.substr(colon + 1);
+  if (!host.empty() && host.front() == '[') {
+    if (host.back() != ']') return error("has a '[' without its ']'");
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != absl::string_view::npos) {
+    return error("holds an IPv6 address without brackets");
+  }
+  if (host.empty()) return error("has no host");
+  uint32_t number = 0;
+  const bool digits = !port.empty() && std::all_of(port.begin(), port.end(), [](char c) {
+    return absl::ascii_isdigit(static_cast<unsigned char>(c));
+  });
+  if (!digits || !absl::SimpleAtoi(port, &number) || number > 65535) {
+    return error("has a port that is not a number from 0 to 65535");
+  }
+  return HostPort{std::string(host), static_cast<uint16_t>(number)};
+}
+
+bool IsLoopback(absl::string_view host) {
+  if (host == "localhost") return true;
+  const std::string text(host);
+  in_addr v4{};
+  if (inet_pton(AF_INET, text.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
+  in6_addr v6{};
+  if (inet_pton(AF_INET6, text.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
+  return false;
+}
+
+absl::Status Validate(const Config& config) {
+  if (config.data.empty()) return absl::InvalidArgumentError("--data: is empty");
+  LETHE_RETURN_IF_ERROR(CheckOrigin(config.origin));
+  LETHE_ASSIGN_OR_RETURN(const HostPort address, ParseHostPort(config.listen));
+  if (!IsLoopback(address.host) && !config.allow_insecure_non_loopback) {
+    return absl::InvalidArgumentError(
+        "--listen: this address can be reached from other machines, and this version has neither "
+        "TLS "
+        "nor access control, so anyone on the network could read and erase. Listen on 127.0.0.1, "
+        "or "
+        "give --allow-insecure-non-loopback if something in front of the server protects it");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
+    const std::vector<std::string>& arguments) {
+  Config config;
+  std::string level(service::LogLevelName(config.log_level));
+  std::string verify_forget = "never";
+  bool version = false;
+  // CLI11 reports by exceptions; none leaves this function.
+  try {
+    CLI::App app("lethed: the server of Lethe, a memory that can prove it has forgotten.",
+                 "lethed");
+    app.formatter(std::make_shared<HelpFormatter>());
+    app.set_help_flag("-h,--help", "Print this text and exit.");
+    app.add_flag("--version", version, "Print the version and exit.");
+    app.add_option("--data", config.data,
+                   "Folder of everything the server keeps; made when missing. Default ./var/lethe.")
+        ->option_text("DIR")
+        ->envname("LETHE_DATA");
+    app.add_option("--listen", config.listen,
+                   "Address and port of the gRPC server; port 0 lets the kernel choose. "
+                   "Default 127.0.0.1:7421.")
+        ->option_text("HOST:PORT")
+        ->envname("LETHE_LISTEN");
+    app.add_flag(
+           "--allow-insecure-non-loopback", config.allow_insecure_non_loopback,
+           "Listen on an address that other machines can reach, without TLS and without access "
+           "control.")
+        ->envname("LETHE_ALLOW_INSECURE_NON_LOOPBACK");
+    app.add_option("--port-file", config.port_file,
+                   "Write the port to this file once the server listens.")
+        ->option_text("FILE")
+        ->envname("LETHE_PORT_FILE");
+    app.add_option(
+           "--origin", config.origin,
+           "First part of the names of the certificate logs made from now on; a domain name "
+           "of yours. Default lethe.local.")
+        ->option_text("NAME")
+        ->envname("LETHE_ORIGIN");
+    app.add_option(
+           "--verify-forget", verify_forget,
+           "Whether each erasure is also compared, bit for bit, with a cold refit: never or "
+           "always. Default never; the state is proven optimal either way.")
+        ->option_text("WHEN")
+        ->envname("LETHE_VERIFY_FORGET");
+    app.add_option(
+           "--log-level", level,
+           "Lowest level of the log on stderr: debug, info, warning or error. Default info.")
+        ->option_text("LEVEL")
+        ->envname("LETHE_LOG_LEVEL");
+    app.footer("Each option can also come from the environment variable in brackets; a flag wins.");
+    try {
+      // CLI11 takes the arguments from the back.
+      std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+      app.parse(reversed);
+    } catch (const CLI::CallForHelp&) {
+      return PrintAndExit{app.help()};
+    }
+  } catch (const CLI::Error& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+  if (version) return PrintAndExit{absl::StrCat("lethed ", LETHE_VERSION, "\n")};
+  absl::StatusOr<service::LogLevel> parsed = service::ParseLogLevel(level);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError("--log-level: must be debug, info, warning or error");
+  }
+  config.log_level = *parsed;
+  if (verify_forget != "never" && verify_forget != "always") {
+    return absl::InvalidArgumentError("--verify-forget: must be never or always");
+  }
+  config.refit_on_forget = verify_forget == "always";
+  LETHE_RETURN_IF_ERROR(Validate(config));
+  return config;
+}
+
+}  // namespace lethe::server

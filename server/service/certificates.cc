@@ -1,0 +1,119 @@
+#include "server/service/certificates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "audit/encoding.h"
+#include "audit/verify.h"
+#include "core/base/status_macros.h"
+
+namespace lethe::service {
+namespace {
+
+// Rounding can leave a sum of products of non-negative factors at -0.0 or NaN-free tiny negatives.
+double NotNegative(double value) { return value > 0.0 ? value : 0.0; }
+
+}  // namespace
+
+std::string FormatMicros(int64_t micros_since_1970) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::FromUnixMicros(micros_since_1970),
+                          absl::UTCTimeZone());
+}
+
+audit::CertificateBody BaseBody(const std::string& origin,
+                                const store::LogHead& head,
+                                audit::CertificateKind kind,
+                                int64_t time_micros) {
+  audit::CertificateBody body;
+  body.origin = origin;
+  body.sequence = head.count;
+  body.previous_leaf_hash = head.leaf_hash;
+  body.kind = kind;
+  body.build = absl::StrCat("lethed ", LETHE_VERSION);
+  body.time = FormatMicros(time_micros);
+  // Claimed: what this version does. Copies in backups and on freed blocks are beyond it.
+  body.stores = {{.store = "tokens",
+                  .level = "rows-deleted",
+                  .evidence = "deleted in one transaction with this certificate"},
+                 {.store = "backups", .level = "not-claimed", .evidence = ""}};
+  return body;
+}
+
+audit::PartitionSizes ToSizes(const svdd::PartitionCounts& counts) {
+  return {.margin = counts.margin, .error = counts.error, .reserve = counts.reserve};
+}
+
+audit::Residuals ResidualsOf(const svdd::Snapshot& snapshot, const svdd::KktReport& check) {
+  audit::Residuals residuals;
+  if (snapshot.phase != svdd::Phase::kActive) return residuals;
+  const svdd::Proof& proof = snapshot.proof;
+  residuals.kkt_residual = NotNegative(check.max_violation);
+  residuals.duality_gap = NotNegative(check.gap);
+  residuals.slack = proof.slack;
+  residuals.weight_bound = NotNegative(proof.weight_bound);
+  residuals.decision_bound = NotNegative(proof.decision_bound);
+  residuals.condition = NotNegative(proof.condition);
+  residuals.precision_bits = static_cast<uint32_t>(std::max(0, proof.precision_bits));
+  return residuals;
+}
+
+absl::StatusOr<store::CertificateAppend> SignForStore(const audit::CertificateBody& body,
+                                                      const audit::Signer& signer,
+                                                      const std::string& memory_uid,
+                                                      const std::string& memory_name,
+                                                      int64_t time_micros) {
+  LETHE_ASSIGN_OR_RETURN(audit::SignedCertificate made, audit::BuildCertificate(body, signer));
+  store::CertificateAppend append;
+  append.record.sequence = body.sequence;
+  append.record.id = std::move(made.id);
+  append.record.kind = std::string(audit::Name(body.kind));
+  append.record.memory_uid = memory_uid;
+  append.record.memory_name = memory_name;
+  append.record.create_time_micros = time_micros;
+  append.record.envelope = std::move(made.envelope);
+  append.record.leaf = std::move(made.leaf);
+  append.record.leaf_hash = made.leaf_hash;
+  append.record.previous_leaf_hash = body.previous_leaf_hash;
+  append.verify = [key = signer.verification_key()](const store::CertificateRecord& record) {
+    return VerifyRecord(record, key);
+  };
+  return append;
+}
+
+absl::Status VerifyRecord(const store::CertificateRecord& record,
+                          const audit::VerificationKey& key) {
+  const audit::CertificateResult result =
+      audit::VerifyCertificate(record.envelope, absl::string_view(record.leaf), key);
+  if (!result.ok()) {
+    return absl::DataLossError(absl::StrCat("certificate ", record.sequence,
+                                            " fails its check: ", audit::Name(result.failure)));
+  }
+  if (result.id != record.id || result.leaf_hash != record.leaf_hash ||
+      result.body->sequence != record.sequence ||
+      result.body->previous_leaf_hash != record.previous_leaf_hash) {
+    return absl::DataLossError(
+        absl::StrCat("certificate ", record.sequence, " is not the one its record describes"));
+  }
+  return absl::OkStatus();
+}
+
+CertificateInfo ToInfo(const store::CertificateRecord& record) {
+  CertificateInfo info;
+  info.id = record.id;
+  info.sequence = record.sequence;
+  info.kind = record.kind;
+  info.memory = record.memory_name;
+  info.create_time = FormatMicros(record.create_time_micros);
+  info.envelope = record.envelope;
+  info.leaf = record.leaf;
+  info.leaf_hash = audit::Hex(record.leaf_hash);
+  if (record.previous_leaf_hash.has_value()) {
+    info.previous_leaf_hash = audit::Hex(*record.previous_leaf_hash);
+  }
+  return info;
+}
+
+}  // namespace lethe::service

@@ -1,0 +1,50 @@
+// Structured log: one JSON object a line with time, level, event and the fields that the caller
+// names.
+//
+// Never pass keys, values, subjects, token ids or payloads: a log outlives every erasure. Names of
+// tenants and memories, ids of certificates, counts, codes and paths are what it is for.
+#ifndef LETHE_SERVER_SERVICE_EVENT_LOG_H_
+#define LETHE_SERVER_SERVICE_EVENT_LOG_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/base/mutex.h"
+
+namespace lethe::service {
+
+enum class LogLevel : uint8_t { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3 };
+
+// "debug", "info", "warning", "error"; INVALID_ARGUMENT for anything else.
+absl::StatusOr<LogLevel> ParseLogLevel(absl::string_view name);
+absl::string_view LogLevelName(LogLevel level);
+
+struct LogField {
+  std::string name;
+  std::variant<std::string, int64_t, double> value;
+};
+
+// Threads: safe.
+class EventLog {
+ public:
+  // Writes lines of `level` and above to the file descriptor, each with one write() so that lines
+  // of several threads never mix. Does not own the descriptor. -1 drops every line.
+  EventLog(int file_descriptor, LogLevel level) : fd_(file_descriptor), level_(level) {}
+
+  void Write(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields = {})
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  Mutex mutex_;
+  const int fd_;
+  const LogLevel level_;
+};
+
+}  // namespace lethe::service
+
+#endif  // LETHE_SERVER_SERVICE_EVENT_LOG_H_

@@ -1,0 +1,85 @@
+// What readers of one memory see: an immutable state, complete in itself.
+//
+// A writer makes a new Published after each durable change and puts it in the place of the old one;
+// a reader takes a reference and works on it for as long as it likes. Neither waits for the other
+// longer than it takes to copy a pointer.
+#ifndef LETHE_SERVER_SERVICE_PUBLISHED_H_
+#define LETHE_SERVER_SERVICE_PUBLISHED_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "audit/hash.h"
+#include "audit/state_digest.h"
+#include "core/base/mutex.h"
+#include "core/svdd/kkt_check.h"
+#include "core/svdd/memory.h"
+#include "core/svdd/snapshot.h"
+#include "server/service/types.h"
+
+namespace lethe::service {
+
+struct Published {
+  std::shared_ptr<const svdd::Snapshot> snapshot;
+  std::vector<std::string> support_ids;       // parallel to snapshot->supports
+  std::vector<audit::Digest> support_leaves;  // likewise, plain leaves
+  audit::Digest plain_root{};                 // of the token tree
+  uint64_t tokens = 0;
+  uint64_t subjects = 0;  // distinct
+  // The last run of the independent check, on this state or an earlier one: at start, after each
+  // Forget, and with every refit that Describe asks for.
+  svdd::KktReport last_check;
+  svdd::SolverCounters counters;
+  uint64_t version = 0;  // 1 for the first state of a memory; one more each time
+};
+
+// SHA-256 over a memory's configuration as certificates and state digests use it.
+audit::Digest ConfigDigestOf(const svdd::MemoryOptions& options);
+
+// The state digest over these leaves (parallel to snapshot.supports) and this tree root; plain ones
+// or blinded ones.
+audit::Digest StateDigestOf(const svdd::Snapshot& snapshot,
+                            std::span<const audit::Digest> support_leaves,
+                            uint64_t tokens,
+                            const audit::Digest& tree_root);
+
+// Hex of the plain state digest. Cost O(supports).
+std::string StateDigestHex(const Published& state);
+
+// The largest answer to one Query, and an upper bound on the bytes that one result of it needs.
+inline constexpr size_t kMaxAnswerBytes = size_t{16} << 20;
+size_t AnswerBytes(size_t value_dimension, size_t top_tokens);
+
+// Answers queries from one state. Requires validated input (CheckQuery). `still_wanted` is asked
+// between queries. Cost O(queries supports (d + m)).
+absl::StatusOr<QueryReply> AnswerQueries(const Published& state,
+                                         const std::vector<std::vector<double>>& queries,
+                                         size_t top_tokens,
+                                         const CallOptions& call);
+
+// The place where a state is published. Threads: safe.
+class PublishedSlot {
+ public:
+  std::shared_ptr<const Published> Get() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(mutex_);
+    return state_;
+  }
+  void Set(std::shared_ptr<const Published> state) ABSL_LOCKS_EXCLUDED(mutex_) {
+    {
+      MutexLock lock(mutex_);
+      state_.swap(state);
+    }
+    // The old state, if this was its last reference, is freed here, outside the lock.
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::shared_ptr<const Published> state_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace lethe::service
+
+#endif  // LETHE_SERVER_SERVICE_PUBLISHED_H_

@@ -1,0 +1,314 @@
+#include "server/service/service.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "audit/encoding.h"
+#include "audit/random.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "server/service/names.h"
+#include "store/sqlite_tenant_store.h"
+
+namespace lethe::service {
+namespace {
+
+constexpr size_t kLogIdBytes = 8;
+
+absl::Status NoSuchTenant() { return absl::NotFoundError("tenant: there is none with this name"); }
+
+}  // namespace
+
+class Service::WriteTicket {
+ public:
+  static absl::StatusOr<WriteTicket> Take(std::atomic<int>* writes, int limit) {
+    if (writes->fetch_add(1) >= limit) {
+      writes->fetch_sub(1);
+      return absl::ResourceExhaustedError("too many writes are waiting; try again later");
+    }
+    return WriteTicket(writes);
+  }
+  WriteTicket(WriteTicket&& other) noexcept : writes_(std::exchange(other.writes_, nullptr)) {}
+  WriteTicket& operator=(WriteTicket&&) = delete;
+  ~WriteTicket() {
+    if (writes_ != nullptr) writes_->fetch_sub(1);
+  }
+
+ private:
+  explicit WriteTicket(std::atomic<int>* writes) : writes_(writes) {}
+  std::atomic<int>* writes_;
+};
+
+absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& options) {
+  LETHE_CHECK(options.tenant.log != nullptr);
+  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<store::DataDirectory> directory,
+                         store::DataDirectory::Open(options.data));
+  std::unique_ptr<Service> service(new Service(options, std::move(directory)));
+  LETHE_RETURN_IF_ERROR(service->EnsureKey());
+  LETHE_RETURN_IF_ERROR(service->OpenTenants());
+  return service;
+}
+
+Service::Service(ServiceOptions options, std::unique_ptr<store::DataDirectory> directory)
+    : options_(std::move(options)), directory_(std::move(directory)) {}
+
+std::string Service::KeyFile() const {
+  return absl::StrCat(directory_->keys_path(), "/signing.pem");
+}
+
+absl::Status Service::EnsureKey() {
+  // The name does not matter here: one key signs for every log, under the log's own name.
+  const absl::StatusOr<audit::Signer> present = audit::Signer::LoadFile(options_.origin, KeyFile());
+  if (present.ok() || !absl::IsNotFound(present.status())) return present.status();
+  LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> tenants, directory_->ListTenants());
+  LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> closed, directory_->ListClosed());
+  if (!tenants.empty() || !closed.empty()) {
+    return absl::FailedPreconditionError(
+        "keys/signing.pem is missing though there are tenants whose logs it signed; restore it "
+        "from "
+        "a backup");
+  }
+  LETHE_RETURN_IF_ERROR(audit::Signer::CreateFile(options_.origin, KeyFile()).status());
+  options_.tenant.log->Write(LogLevel::kInfo, "signing_key_created", {});
+  return absl::OkStatus();
+}
+
+absl::Status Service::OpenTenants() {
+  LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> names, directory_->ListTenants());
+  for (const std::string& name : names) {
+    absl::StatusOr<std::shared_ptr<Tenant>> tenant =
+        Tenant::Open(directory_->tenant_path(name), KeyFile(), options_.tenant);
+    if (tenant.ok() && (*tenant)->closed()) {
+      // A crash came between the closing certificate and the move.
+      const std::string uid = (*tenant)->uid();
+      tenant->reset();
+      const absl::Status moved = directory_->CloseTenant(name, uid).status();
+      options_.tenant.log->Write(LogLevel::kWarning, "tenant_close_finished",
+                                 {{"tenant", name}, {"ok", int64_t{moved.ok()}}});
+      if (moved.ok()) continue;
+      tenant = moved;
+    }
+    if (!tenant.ok()) {
+      options_.tenant.log->Write(LogLevel::kError, "tenant_quarantined",
+                                 {{"tenant", name},
+                                  {"code", static_cast<int64_t>(tenant.status().code())},
+                                  {"message", std::string(tenant.status().message())}});
+    }
+    MutexLock lock(registry_mutex_);
+    registry_[name] = Entry{tenant.ok() ? *std::move(tenant) : nullptr};
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Tenant>> Service::Find(absl::string_view field,
+                                                      const std::string& name) {
+  LETHE_RETURN_IF_ERROR(CheckName(field, name));
+  MutexLock lock(registry_mutex_);
+  const auto found = registry_.find(name);
+  if (found == registry_.end()) return NoSuchTenant();
+  if (found->second.tenant == nullptr) {
+    return absl::UnavailableError(
+        "tenant: could not be opened when the server started and is quarantined; the server's log "
+        "says why");
+  }
+  return found->second.tenant;
+}
+
+absl::StatusOr<TenantInfo> Service::CreateTenant(const std::string& name, const CallOptions& call) {
+  LETHE_RETURN_IF_ERROR(CheckName("name", name));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  MutexLock directory_lock(directory_mutex_);
+  {
+    MutexLock lock(registry_mutex_);
+    if (registry_.contains(name)) {
+      return absl::AlreadyExistsError("name: there is a tenant with this name");
+    }
+  }
+  if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
+  store::TenantRecord record;
+  record.name = name;
+  record.uid = audit::RandomUid();
+  record.log_origin =
+      absl::StrCat(options_.origin, "/log/", audit::Hex(audit::RandomBytes(kLogIdBytes)));
+  record.create_time_micros = absl::ToUnixMicros(options_.tenant.now());
+  LETHE_RETURN_IF_ERROR(directory_->CreateTenant(name, [&record](const std::string& path) {
+    return store::CreateTenantStore(path, record).status();
+  }));
+  LETHE_ASSIGN_OR_RETURN(std::shared_ptr<Tenant> tenant,
+                         Tenant::Open(directory_->tenant_path(name), KeyFile(), options_.tenant));
+  TenantInfo info = tenant->Info();
+  {
+    MutexLock lock(registry_mutex_);
+    registry_[name] = Entry{std::move(tenant)};
+  }
+  options_.tenant.log->Write(LogLevel::kInfo, "tenant_created", {{"tenant", name}});
+  return info;
+}
+
+absl::StatusOr<TenantInfo> Service::GetTenant(const std::string& name) {
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> tenant, Find("name", name));
+  return tenant->Info();
+}
+
+absl::StatusOr<Page<TenantInfo>> Service::ListTenants(const PageRequest& page) {
+  constexpr absl::string_view kScope = "tenants";
+  LETHE_ASSIGN_OR_RETURN(const size_t size, PageSize(page.size));
+  LETHE_ASSIGN_OR_RETURN(const std::string after, DecodePageToken(kScope, page.token));
+  Page<TenantInfo> result;
+  MutexLock lock(registry_mutex_);
+  auto next = registry_.upper_bound(after);
+  for (; next != registry_.end() && result.items.size() < size; ++next) {
+    if (next->second.tenant != nullptr) {
+      result.items.push_back(next->second.tenant->Info());
+    } else {
+      result.items.emplace_back().name = next->first;
+    }
+  }
+  if (next != registry_.end()) {
+    result.next_page_token = EncodePageToken(kScope, result.items.back().name);
+  }
+  return result;
+}
+
+absl::StatusOr<DeleteTenantReply> Service::DeleteTenant(const std::string& name,
+                                                        const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  MutexLock directory_lock(directory_mutex_);
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> tenant, Find("name", name));
+  LETHE_ASSIGN_OR_RETURN(DeleteTenantReply reply, tenant->Close(call));
+  // The tenant is gone from here on, whether or not its folder can be moved; a start finishes that.
+  const absl::StatusOr<std::string> moved = directory_->CloseTenant(name, tenant->uid());
+  if (!moved.ok()) {
+    options_.tenant.log->Write(
+        LogLevel::kError, "tenant_move_failed",
+        {{"tenant", name}, {"message", std::string(moved.status().message())}});
+  } else {
+    MutexLock lock(registry_mutex_);
+    registry_.erase(name);
+  }
+  options_.tenant.log->Write(LogLevel::kInfo, "tenant_deleted",
+                             {{"tenant", name},
+                              {"erased", static_cast<int64_t>(reply.erased_tokens)},
+                              {"certificate", reply.certificate_id}});
+  return reply;
+}
+
+absl::StatusOr<MemoryInfo> Service::CreateMemory(const std::string& tenant,
+                                                 const std::string& name,
+                                                 const MemoryConfig& config,
+                                                 const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  return found->CreateMemory(name, config, call);
+}
+
+absl::StatusOr<MemoryInfo> Service::GetMemory(const std::string& tenant, const std::string& name) {
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_RETURN_IF_ERROR(CheckName("name", name));
+  return found->GetMemory(name);
+}
+
+absl::StatusOr<Page<MemoryInfo>> Service::ListMemories(const std::string& tenant,
+                                                       const PageRequest& page) {
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  return found->ListMemories(page);
+}
+
+absl::StatusOr<DeleteMemoryReply> Service::DeleteMemory(const std::string& tenant,
+                                                        const std::string& name,
+                                                        const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_RETURN_IF_ERROR(CheckName("name", name));
+  return found->DeleteMemory(name, call);
+}
+
+absl::StatusOr<InsertReply> Service::Insert(const std::string& tenant,
+                                            const std::string& memory,
+                                            std::vector<TokenInput> tokens,
+                                            const CallOptions& call) {
+  std::vector<std::vector<TokenInput>> batches;
+  batches.push_back(std::move(tokens));
+  LETHE_ASSIGN_OR_RETURN(std::vector<InsertReply> replies,
+                         InsertBatches(tenant, memory, std::move(batches), call));
+  LETHE_CHECK(replies.size() == 1);
+  return std::move(replies.front());
+}
+
+absl::StatusOr<std::vector<InsertReply>> Service::InsertBatches(
+    const std::string& tenant,
+    const std::string& memory,
+    std::vector<std::vector<TokenInput>> batches,
+    const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
+  return found->Insert(memory, std::move(batches), call);
+}
+
+absl::StatusOr<QueryReply> Service::Query(const QueryInput& input, const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", input.tenant));
+  LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
+  return found->Query(input, call);
+}
+
+absl::StatusOr<ForgetReply> Service::Forget(const ForgetInput& input, const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", input.tenant));
+  LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
+  return found->Forget(input, call);
+}
+
+absl::StatusOr<DescribeReply> Service::Describe(const std::string& tenant,
+                                                const std::string& memory,
+                                                bool refit,
+                                                const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
+  if (!refit) return found->Describe(memory, refit, call);
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  return found->Describe(memory, refit, call);
+}
+
+absl::StatusOr<CertificateInfo> Service::GetCertificate(const std::string& tenant,
+                                                        const std::string& id) {
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  if (!audit::DecodeDigest(id).ok()) {
+    return FieldError("id", "must be 64 lower-case hex digits");
+  }
+  return found->GetCertificate(id);
+}
+
+absl::StatusOr<Page<CertificateInfo>> Service::ListCertificates(const std::string& tenant,
+                                                                const std::string& memory,
+                                                                const PageRequest& page) {
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  if (!memory.empty()) LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
+  return found->ListCertificates(memory, page);
+}
+
+absl::Status Service::Checkpoint() {
+  std::vector<std::shared_ptr<Tenant>> tenants;
+  {
+    MutexLock lock(registry_mutex_);
+    for (const auto& [name, entry] : registry_) {
+      if (entry.tenant != nullptr) tenants.push_back(entry.tenant);
+    }
+  }
+  absl::Status first;
+  for (const std::shared_ptr<Tenant>& tenant : tenants) first.Update(tenant->Checkpoint());
+  return first;
+}
+
+}  // namespace lethe::service

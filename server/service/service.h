@@ -1,0 +1,116 @@
+// Service: every tenant of one data folder, without any idea of how a request arrived.
+//
+// Start-up opens every tenant. One that cannot be opened (damaged, of a newer release) is
+// quarantined: its calls return UNAVAILABLE, a log line says why, and everyone else is served.
+//
+// Names are checked here (INVALID_ARGUMENT names "tenant", "memory" or "name"); an unknown tenant
+// or memory is NOT_FOUND. Writes that would wait behind too many others are refused with
+// RESOURCE_EXHAUSTED, so that waiting writers can never use up the threads that readers need.
+// Threads: safe.
+#ifndef LETHE_SERVER_SERVICE_SERVICE_H_
+#define LETHE_SERVER_SERVICE_SERVICE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/base/mutex.h"
+#include "server/service/paging.h"
+#include "server/service/tenant.h"
+#include "server/service/types.h"
+#include "store/data_directory.h"
+
+namespace lethe::service {
+
+struct ServiceOptions {
+  std::string data;    // the data folder
+  std::string origin;  // first part of the names of new logs; "<origin>/log/<16 hex digits>"
+  TenantOptions tenant;
+  // Writes that may run or wait at a time, all tenants together.
+  int max_waiting_writes = 256;
+};
+
+class Service {
+ public:
+  // Makes the data folder and the signing key where they are missing; opens every tenant.
+  // FAILED_PRECONDITION when the key is gone though tenants exist.
+  static absl::StatusOr<std::unique_ptr<Service>> Open(const ServiceOptions& options);
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  absl::StatusOr<TenantInfo> CreateTenant(const std::string& name, const CallOptions& call);
+  absl::StatusOr<TenantInfo> GetTenant(const std::string& name);
+  // In the order of names. A quarantined tenant is listed with its name alone.
+  absl::StatusOr<Page<TenantInfo>> ListTenants(const PageRequest& page);
+  absl::StatusOr<DeleteTenantReply> DeleteTenant(const std::string& name, const CallOptions& call);
+
+  absl::StatusOr<MemoryInfo> CreateMemory(const std::string& tenant,
+                                          const std::string& name,
+                                          const MemoryConfig& config,
+                                          const CallOptions& call);
+  absl::StatusOr<MemoryInfo> GetMemory(const std::string& tenant, const std::string& name);
+  absl::StatusOr<Page<MemoryInfo>> ListMemories(const std::string& tenant, const PageRequest& page);
+  absl::StatusOr<DeleteMemoryReply> DeleteMemory(const std::string& tenant,
+                                                 const std::string& name,
+                                                 const CallOptions& call);
+
+  absl::StatusOr<InsertReply> Insert(const std::string& tenant,
+                                     const std::string& memory,
+                                     std::vector<TokenInput> tokens,
+                                     const CallOptions& call);
+  // Several batches in one transaction, a reply each (Tenant::Insert).
+  absl::StatusOr<std::vector<InsertReply>> InsertBatches(
+      const std::string& tenant,
+      const std::string& memory,
+      std::vector<std::vector<TokenInput>> batches,
+      const CallOptions& call);
+
+  absl::StatusOr<QueryReply> Query(const QueryInput& input, const CallOptions& call);
+  absl::StatusOr<ForgetReply> Forget(const ForgetInput& input, const CallOptions& call);
+  absl::StatusOr<DescribeReply> Describe(const std::string& tenant,
+                                         const std::string& memory,
+                                         bool refit,
+                                         const CallOptions& call);
+
+  absl::StatusOr<CertificateInfo> GetCertificate(const std::string& tenant, const std::string& id);
+  // Of one memory (also a deleted one), or of all for an empty name.
+  absl::StatusOr<Page<CertificateInfo>> ListCertificates(const std::string& tenant,
+                                                         const std::string& memory,
+                                                         const PageRequest& page);
+
+  // Empties every write-ahead log, for an orderly stop; the first error, after trying all.
+  absl::Status Checkpoint();
+
+ private:
+  struct Entry {
+    std::shared_ptr<Tenant> tenant;  // null: quarantined
+  };
+  // Counts a write from its arrival to its answer.
+  class WriteTicket;
+
+  Service(ServiceOptions options, std::unique_ptr<store::DataDirectory> directory);
+  absl::Status EnsureKey();
+  absl::Status OpenTenants();
+  absl::StatusOr<std::shared_ptr<Tenant>> Find(absl::string_view field, const std::string& name);
+  std::string KeyFile() const;
+
+  const ServiceOptions options_;
+  std::atomic<int> writes_{0};
+
+  // Serialises the making and closing of tenants.
+  Mutex directory_mutex_;
+  const std::unique_ptr<store::DataDirectory> directory_;
+
+  Mutex registry_mutex_;
+  std::map<std::string, Entry> registry_ ABSL_GUARDED_BY(registry_mutex_);
+};
+
+}  // namespace lethe::service
+
+#endif  // LETHE_SERVER_SERVICE_SERVICE_H_

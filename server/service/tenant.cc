@@ -1,0 +1,372 @@
+#include "server/service/tenant.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "audit/random.h"
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+#include "server/service/certificates.h"
+#include "server/service/names.h"
+#include "server/service/records.h"
+#include "server/service/validate.h"
+#include "store/sqlite.h"
+#include "store/sqlite_tenant_store.h"
+
+namespace lethe::service {
+namespace {
+
+// Rows that are given to the solver at a time while a memory is loaded.
+constexpr size_t kLoadBatch = 16384;
+
+absl::Status NoSuchMemory() { return absl::NotFoundError("memory: there is none with this name"); }
+absl::Status TenantGone() { return absl::NotFoundError("tenant: there is none with this name"); }
+
+absl::StatusOr<std::unique_ptr<store::TenantStore>> OpenStore(const std::string& directory,
+                                                              const TenantOptions& options) {
+  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<store::TenantStore> opened,
+                         store::OpenTenantStore(directory));
+  return options.wrap_store ? options.wrap_store(std::move(opened)) : std::move(opened);
+}
+
+absl::StatusOr<AcceptedToken> FromRow(store::TokenRow& row) {
+  AcceptedToken token;
+  token.handle = row.handle;
+  token.content.id = std::move(row.id);
+  token.content.key = std::move(row.key);
+  token.content.value = std::move(row.value);
+  token.content.subject = std::move(row.subject);
+  token.content.payload = std::move(row.payload);
+  LETHE_ASSIGN_OR_RETURN(token.content.labels, DecodeLabels(row.labels));
+  token.salt = row.salt;
+  token.plain_leaf = PlainLeafOf(token.content);
+  return token;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Tenant>> Tenant::Open(const std::string& directory,
+                                                     const std::string& key_file,
+                                                     const TenantOptions& options) {
+  LETHE_CHECK(options.log != nullptr);
+  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<store::TenantStore> opened, OpenStore(directory, options));
+  LETHE_ASSIGN_OR_RETURN(store::TenantRecord record, opened->GetTenant());
+  LETHE_ASSIGN_OR_RETURN(audit::Signer signer,
+                         audit::Signer::LoadFile(record.log_origin, key_file));
+  std::shared_ptr<Tenant> tenant(
+      new Tenant(directory, options, std::move(record), std::move(signer), std::move(opened)));
+  MutexLock lock(tenant->writer_);
+  LETHE_RETURN_IF_ERROR(tenant->VerifyLogHead());
+  if (!tenant->closed()) LETHE_RETURN_IF_ERROR(tenant->SyncMemories());
+  return tenant;
+}
+
+Tenant::Tenant(std::string directory,
+               TenantOptions options,
+               store::TenantRecord record,
+               audit::Signer signer,
+               std::unique_ptr<store::TenantStore> store)
+    : directory_(std::move(directory)),
+      options_(std::move(options)),
+      record_(std::move(record)),
+      signer_(std::move(signer)),
+      store_(std::move(store)),
+      closed_(record_.state == store::TenantState::kClosed) {}
+
+Tenant::Memory::Memory(std::string memory_uid,
+                       std::string memory_name,
+                       const MemoryConfig& memory_config,
+                       const svdd::MemoryOptions& memory_options,
+                       int64_t create_time_micros)
+    : uid(std::move(memory_uid)),
+      name(std::move(memory_name)),
+      config(memory_config),
+      options(memory_options),
+      create_time(FormatMicros(create_time_micros)) {}
+
+TenantInfo Tenant::Info() const {
+  TenantInfo info;
+  info.name = record_.name;
+  info.create_time = FormatMicros(record_.create_time_micros);
+  info.log_origin = record_.log_origin;
+  info.verification_key = signer_.verification_key().vkey();
+  info.certificate_count = certificate_count_.load();
+  MutexLock lock(map_mutex_);
+  info.memory_count = memories_.size();
+  return info;
+}
+
+Tenant::MemoryPtr Tenant::FindMemory(absl::string_view name) const {
+  MutexLock lock(map_mutex_);
+  const auto found = memories_.find(std::string(name));
+  return found == memories_.end() ? nullptr : found->second;
+}
+
+MemoryInfo Tenant::InfoOf(const Memory& memory) const {
+  const std::shared_ptr<const Published> state = memory.published.Get();
+  return {.tenant = record_.name,
+          .name = memory.name,
+          .config = memory.config,
+          .create_time = memory.create_time,
+          .phase = state->snapshot->phase,
+          .partition = state->snapshot->counts};
+}
+
+absl::Status Tenant::VerifyLogHead() {
+  LETHE_ASSIGN_OR_RETURN(const store::LogHead head, store_->GetLogHead());
+  certificate_count_.store(head.count);
+  if (head.count == 0) return absl::OkStatus();
+  store::CertificateQuery query;
+  if (head.count > 1) query.after_sequence = head.count - 2;
+  query.limit = 1;
+  LETHE_ASSIGN_OR_RETURN(const std::vector<store::CertificateRecord> last,
+                         store_->ListCertificates(query));
+  if (last.size() != 1 || last[0].sequence != head.count - 1 ||
+      last[0].leaf_hash != head.leaf_hash) {
+    return absl::DataLossError("the log of certificates has lost its end");
+  }
+  return VerifyRecord(last[0], signer_.verification_key());
+}
+
+absl::Status Tenant::EnsureStore() {
+  if (closed()) return TenantGone();
+  if (store_ != nullptr && store_->Health().ok()) return absl::OkStatus();
+  return Reopen();
+}
+
+absl::Status Tenant::Reopen() {
+  options_.log->Write(LogLevel::kWarning, "store_reopened", {{"tenant", record_.name}});
+  store_.reset();  // gives the file up before it is opened again
+  LETHE_ASSIGN_OR_RETURN(store_, OpenStore(directory_, options_));
+  LETHE_ASSIGN_OR_RETURN(const store::TenantRecord record, store_->GetTenant());
+  LETHE_RETURN_IF_ERROR(VerifyLogHead());
+  if (record.state == store::TenantState::kClosed) {
+    closed_.store(true);
+    return TenantGone();
+  }
+  return SyncMemories();
+}
+
+absl::Status Tenant::SyncMemories() {
+  std::map<std::string, MemoryPtr> synced;
+  std::string after;
+  while (true) {
+    LETHE_ASSIGN_OR_RETURN(const std::vector<store::MemoryRecord> page,
+                           store_->ListMemories(after, store::kMaxPageSize));
+    if (page.empty()) break;
+    after = page.back().name;
+    for (const store::MemoryRecord& stored : page) {
+      MemoryPtr memory = FindMemory(stored.name);
+      if (memory == nullptr || memory->uid != stored.uid) {
+        LETHE_ASSIGN_OR_RETURN(const MemoryConfig config, DecodeConfig(stored.config));
+        const absl::StatusOr<svdd::MemoryOptions> options = ToOptions(config);
+        if (!options.ok()) return absl::DataLossError("a stored memory configuration is not valid");
+        memory = std::make_shared<Memory>(stored.uid, stored.name, config, *options,
+                                          stored.create_time_micros);
+      }
+      if (memory->state == nullptr) LETHE_RETURN_IF_ERROR(Load(*memory));
+      synced[memory->name] = std::move(memory);
+    }
+  }
+  MutexLock lock(map_mutex_);
+  memories_ = std::move(synced);
+  return absl::OkStatus();
+}
+
+absl::Status Tenant::Load(Memory& memory) {
+  LETHE_ASSIGN_OR_RETURN(const store::MemoryRecord stored, store_->GetMemory(memory.uid));
+  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<MemoryState> state,
+                         MemoryState::Create(memory.options, options_.checker));
+  std::vector<AcceptedToken> batch;
+  const auto append = [&]() -> absl::Status {
+    const absl::Status status = state->Append(batch);
+    batch.clear();
+    // The rows were accepted once; that they are refused now means that they changed.
+    if (!status.ok()) return absl::DataLossError("stored tokens are not valid in their memory");
+    return absl::OkStatus();
+  };
+  LETHE_RETURN_IF_ERROR(store_->LoadTokens(memory.uid, [&](store::TokenRow& row) -> absl::Status {
+    LETHE_ASSIGN_OR_RETURN(AcceptedToken token, FromRow(row));
+    batch.push_back(std::move(token));
+    return batch.size() < kLoadBatch ? absl::OkStatus() : append();
+  }));
+  if (!batch.empty()) LETHE_RETURN_IF_ERROR(append());
+  LETHE_RETURN_IF_ERROR(state->Check());
+  memory.state = std::move(state);
+  memory.next_handle = stored.next_handle;
+  PublishNext(memory);
+  return absl::OkStatus();
+}
+
+void Tenant::PublishNext(Memory& memory) {
+  memory.published.Set(memory.state->Publish(++memory.version));
+}
+
+absl::StatusOr<Tenant::MemoryPtr> Tenant::WritableMemory(absl::string_view name) {
+  LETHE_RETURN_IF_ERROR(EnsureStore());
+  MemoryPtr memory = FindMemory(name);
+  if (memory == nullptr) return NoSuchMemory();
+  if (memory->state == nullptr) {
+    LETHE_RETURN_IF_ERROR(Load(*memory));
+    options_.log->Write(LogLevel::kWarning, "state_reloaded",
+                        {{"tenant", record_.name}, {"memory", memory->name}});
+  }
+  return memory;
+}
+
+absl::Status Tenant::StoreFailed(Memory* memory, const absl::Status& status) {
+  if (memory != nullptr) memory->state.reset();
+  const std::string text(status.message());
+  options_.log->Write(
+      LogLevel::kError, "store_failed",
+      {{"tenant", record_.name}, {"code", static_cast<int64_t>(status.code())}, {"message", text}});
+  if (store::IsIndeterminate(status)) {
+    return absl::UnavailableError(
+        "the store failed while committing and the outcome is unknown; send the same request "
+        "again");
+  }
+  switch (status.code()) {
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDataLoss:
+      return status;
+    default:
+      // The request was checked before; that the store refuses it is our mistake, not the caller's.
+      return absl::InternalError(absl::StrCat("the store refused a checked change: ", text));
+  }
+}
+
+absl::StatusOr<MemoryInfo> Tenant::CreateMemory(const std::string& name,
+                                                const MemoryConfig& config,
+                                                const CallOptions& call) {
+  LETHE_RETURN_IF_ERROR(CheckName("name", name));
+  LETHE_ASSIGN_OR_RETURN(const svdd::MemoryOptions options, ToOptions(config));
+  MutexLock lock(writer_);
+  LETHE_RETURN_IF_ERROR(EnsureStore());
+  if (FindMemory(name) != nullptr) {
+    return absl::AlreadyExistsError("name: the tenant has a memory with this name");
+  }
+  if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
+  store::MemoryRecord record;
+  record.uid = audit::RandomUid();
+  record.name = name;
+  record.config = EncodeConfig(config);
+  record.create_time_micros = NowMicros();
+  auto memory =
+      std::make_shared<Memory>(record.uid, name, config, options, record.create_time_micros);
+  LETHE_ASSIGN_OR_RETURN(memory->state, MemoryState::Create(options, options_.checker));
+  LETHE_RETURN_IF_ERROR(memory->state->Check());
+  if (absl::Status status = store_->CreateMemory(record); !status.ok()) {
+    return StoreFailed(nullptr, status);
+  }
+  PublishNext(*memory);
+  {
+    MutexLock map_lock(map_mutex_);
+    memories_[name] = memory;
+  }
+  options_.log->Write(LogLevel::kInfo, "memory_created",
+                      {{"tenant", record_.name}, {"memory", name}});
+  return InfoOf(*memory);
+}
+
+absl::StatusOr<MemoryInfo> Tenant::GetMemory(absl::string_view name) const {
+  if (closed()) return TenantGone();
+  const MemoryPtr memory = FindMemory(name);
+  if (memory == nullptr) return NoSuchMemory();
+  return InfoOf(*memory);
+}
+
+absl::StatusOr<Page<MemoryInfo>> Tenant::ListMemories(const PageRequest& page) const {
+  if (closed()) return TenantGone();
+  const std::string scope = absl::StrCat("memories/", record_.uid);
+  LETHE_ASSIGN_OR_RETURN(const size_t size, PageSize(page.size));
+  LETHE_ASSIGN_OR_RETURN(const std::string after, DecodePageToken(scope, page.token));
+  std::vector<MemoryPtr> found;
+  bool more = false;
+  {
+    MutexLock lock(map_mutex_);
+    auto next = memories_.upper_bound(after);
+    for (; next != memories_.end() && found.size() < size; ++next) found.push_back(next->second);
+    more = next != memories_.end();
+  }
+  Page<MemoryInfo> result;
+  for (const MemoryPtr& memory : found) result.items.push_back(InfoOf(*memory));
+  if (more) result.next_page_token = EncodePageToken(scope, found.back()->name);
+  return result;
+}
+
+absl::StatusOr<QueryReply> Tenant::Query(const QueryInput& input, const CallOptions& call) const {
+  if (closed()) return TenantGone();
+  LETHE_RETURN_IF_ERROR(CheckBatchSize("queries", input.queries.size()));
+  if (input.top_tokens > kMaxTopTokens) {
+    return FieldError("top_tokens",
+                      absl::StrCat("is ", input.top_tokens, ", the limit is ", kMaxTopTokens));
+  }
+  const MemoryPtr memory = FindMemory(input.memory);
+  if (memory == nullptr) return NoSuchMemory();
+  for (size_t i = 0; i < input.queries.size(); ++i) {
+    LETHE_RETURN_IF_ERROR(CheckQuery(input.queries[i], memory->options, i));
+  }
+  const std::shared_ptr<const Published> state = memory->published.Get();
+  const size_t tokens = std::min<size_t>(input.top_tokens, state->support_ids.size());
+  const size_t bytes = AnswerBytes(static_cast<size_t>(memory->options.value_dimension), tokens);
+  if (input.queries.size() > kMaxAnswerBytes / bytes) {
+    return FieldError("queries", absl::StrCat("the answer could need more than ", kMaxAnswerBytes,
+                                              " bytes; ask at most ", kMaxAnswerBytes / bytes,
+                                              " queries at a time"));
+  }
+  return AnswerQueries(*state, input.queries, tokens, call);
+}
+
+absl::StatusOr<CertificateInfo> Tenant::GetCertificate(absl::string_view id) {
+  MutexLock lock(writer_);
+  LETHE_RETURN_IF_ERROR(EnsureStore());
+  absl::StatusOr<store::CertificateRecord> record = store_->GetCertificate(id);
+  if (absl::IsNotFound(record.status())) {
+    return absl::NotFoundError("id: the tenant's log has no certificate with this id");
+  }
+  if (!record.ok()) return record.status();
+  return ToInfo(*record);
+}
+
+absl::StatusOr<Page<CertificateInfo>> Tenant::ListCertificates(const std::string& memory,
+                                                               const PageRequest& page) {
+  const std::string scope = absl::StrCat("certificates/", record_.uid, "/", memory);
+  LETHE_ASSIGN_OR_RETURN(const size_t size, PageSize(page.size));
+  LETHE_ASSIGN_OR_RETURN(const std::string cursor, DecodePageToken(scope, page.token));
+  store::CertificateQuery query;
+  query.memory_name = memory;
+  query.limit = static_cast<uint32_t>(size);
+  if (uint64_t sequence = 0; !cursor.empty()) {
+    if (!absl::SimpleAtoi(cursor, &sequence)) {
+      return FieldError("page_token", "is not a token that this list has given out");
+    }
+    query.after_sequence = sequence;
+  }
+  MutexLock lock(writer_);
+  LETHE_RETURN_IF_ERROR(EnsureStore());
+  LETHE_ASSIGN_OR_RETURN(const std::vector<store::CertificateRecord> records,
+                         store_->ListCertificates(query));
+  Page<CertificateInfo> result;
+  for (const store::CertificateRecord& record : records) result.items.push_back(ToInfo(record));
+  if (records.size() == size) {
+    query.after_sequence = records.back().sequence;
+    query.limit = 1;
+    LETHE_ASSIGN_OR_RETURN(const std::vector<store::CertificateRecord> next,
+                           store_->ListCertificates(query));
+    if (!next.empty()) {
+      result.next_page_token = EncodePageToken(scope, absl::StrCat(records.back().sequence));
+    }
+  }
+  return result;
+}
+
+absl::Status Tenant::Checkpoint() {
+  MutexLock lock(writer_);
+  if (store_ == nullptr) return absl::OkStatus();
+  return store_->Checkpoint();
+}
+
+}  // namespace lethe::service

@@ -1,0 +1,203 @@
+// One tenant: its memories, its store, its log of certificates.
+//
+// Writers. One at a time, behind a mutex. The order of every change: validate; apply to the state
+// in RAM; one store transaction; publish the new state; answer. OK means durable. When the store
+// fails the state in RAM is thrown away and made again from the stored rows before the next write;
+// until then readers keep the old one.
+//
+// Readers. Query, Describe without refit and everything that lists memories work on published,
+// immutable states and never wait for a writer. Certificates are read through the store's one
+// connection and therefore wait for their turn.
+//
+// Errors: INVALID_ARGUMENT names the field; NOT_FOUND for a memory or certificate; UNAVAILABLE when
+// the outcome of a write is unknown (repeat it: writes are idempotent) or the store cannot be
+// opened; RESOURCE_EXHAUSTED for a full disk; DATA_LOSS for damaged rows; INTERNAL for a state that
+// fails its checks, which is never served. Threads: safe.
+#ifndef LETHE_SERVER_SERVICE_TENANT_H_
+#define LETHE_SERVER_SERVICE_TENANT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "audit/certificate.h"
+#include "audit/signer.h"
+#include "core/base/mutex.h"
+#include "server/service/event_log.h"
+#include "server/service/memory_state.h"
+#include "server/service/paging.h"
+#include "server/service/published.h"
+#include "server/service/types.h"
+#include "store/tenant_store.h"
+
+namespace lethe::service {
+
+struct TenantOptions {
+  // Compare every erasure bit for bit with a cold refit; its verdict is then BIT_IDENTICAL.
+  bool refit_on_forget = false;
+  // Required.
+  EventLog* log = nullptr;
+  // Seams for tests: the clock, the independent check, a layer around each store that is opened.
+  std::function<absl::Time()> now = absl::Now;
+  KktChecker checker = svdd::CheckKkt;
+  std::function<std::unique_ptr<store::TenantStore>(std::unique_ptr<store::TenantStore>)>
+      wrap_store;
+};
+
+class Tenant {
+ public:
+  // Opens the tenant in `directory`, checks the head of its log with the key in `key_file`, and
+  // loads every memory. Cost: that of solving them.
+  static absl::StatusOr<std::shared_ptr<Tenant>> Open(const std::string& directory,
+                                                      const std::string& key_file,
+                                                      const TenantOptions& options);
+  Tenant(const Tenant&) = delete;
+  Tenant& operator=(const Tenant&) = delete;
+
+  TenantInfo Info() const;
+  const std::string& uid() const { return record_.uid; }
+  // True when the log was closed: the folder waits to be moved away.
+  bool closed() const { return closed_.load(); }
+
+  absl::StatusOr<MemoryInfo> CreateMemory(const std::string& name,
+                                          const MemoryConfig& config,
+                                          const CallOptions& call);
+  absl::StatusOr<MemoryInfo> GetMemory(absl::string_view name) const;
+  absl::StatusOr<Page<MemoryInfo>> ListMemories(const PageRequest& page) const;
+  absl::StatusOr<DeleteMemoryReply> DeleteMemory(absl::string_view name, const CallOptions& call);
+
+  // Applies the batches in order and commits them in one transaction; a reply a batch. Requires 1
+  // to 10,000 tokens a batch and no more than 10,000 together.
+  absl::StatusOr<std::vector<InsertReply>> Insert(absl::string_view memory,
+                                                  std::vector<std::vector<TokenInput>> batches,
+                                                  const CallOptions& call);
+
+  absl::StatusOr<QueryReply> Query(const QueryInput& input, const CallOptions& call) const;
+
+  absl::StatusOr<ForgetReply> Forget(const ForgetInput& input, const CallOptions& call);
+
+  // With `refit` under the writer's lock: the refit reads the writer's tokens.
+  absl::StatusOr<DescribeReply> Describe(absl::string_view memory,
+                                         bool refit,
+                                         const CallOptions& call);
+
+  absl::StatusOr<CertificateInfo> GetCertificate(absl::string_view id);
+  absl::StatusOr<Page<CertificateInfo>> ListCertificates(const std::string& memory,
+                                                         const PageRequest& page);
+
+  // Erases every memory, appends the closing certificate and closes the store. Afterwards every
+  // call returns NOT_FOUND.
+  absl::StatusOr<DeleteTenantReply> Close(const CallOptions& call);
+
+  // Empties the write-ahead log, for an orderly stop.
+  absl::Status Checkpoint();
+
+ private:
+  struct Memory {
+    Memory(std::string memory_uid,
+           std::string memory_name,
+           const MemoryConfig& memory_config,
+           const svdd::MemoryOptions& memory_options,
+           int64_t create_time_micros);
+
+    const std::string uid;
+    const std::string name;
+    const MemoryConfig config;
+    const svdd::MemoryOptions options;
+    const std::string create_time;
+    PublishedSlot published;
+    // The writer's side: used only while writer_ is held. A null state has to be loaded first.
+    std::unique_ptr<MemoryState> state;
+    uint64_t next_handle = 1;
+    uint64_t version = 0;
+  };
+  using MemoryPtr = std::shared_ptr<Memory>;
+
+  // A set of tokens to erase, and what the certificate says besides the state.
+  struct Erasure {
+    std::vector<svdd::TokenHandle> handles;  // increasing
+    audit::ErasureCounts counts;
+    std::string request_id;
+    std::optional<std::string> subject;
+  };
+  struct PreparedErasure {
+    store::CertificateAppend certificate;
+    svdd::PartitionCounts before;
+    Verdict verdict = Verdict::kProven;
+    std::shared_ptr<const Published> after;
+  };
+  struct Resolved {
+    std::vector<svdd::TokenHandle> handles;  // increasing
+    uint64_t not_found = 0;
+    uint64_t already_erased = 0;
+  };
+
+  Tenant(std::string directory,
+         TenantOptions options,
+         store::TenantRecord record,
+         audit::Signer signer,
+         std::unique_ptr<store::TenantStore> store);
+
+  MemoryPtr FindMemory(absl::string_view name) const ABSL_LOCKS_EXCLUDED(map_mutex_);
+  MemoryInfo InfoOf(const Memory& memory) const;
+  int64_t NowMicros() const { return absl::ToUnixMicros(options_.now()); }
+
+  // Every write begins here: a store that is open, healthy and not closed.
+  absl::Status EnsureStore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::Status Reopen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::Status VerifyLogHead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Makes the map of memories agree with the store, loading what is new or has lost its state.
+  absl::Status SyncMemories() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // The memory with a loaded state; NOT_FOUND.
+  absl::StatusOr<MemoryPtr> WritableMemory(absl::string_view name)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::Status Load(Memory& memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  void PublishNext(Memory& memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // What a caller is told of a store that failed to commit; drops the state in RAM.
+  absl::Status StoreFailed(Memory* memory, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+
+  absl::StatusOr<Resolved> Resolve(const Memory& memory, const ForgetInput& input)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::StatusOr<std::optional<ForgetReply>> Replay(const ForgetInput& input)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Erases in RAM, checks the result and signs what happened; nothing is stored or published yet.
+  // When it fails the state has been dropped.
+  absl::StatusOr<PreparedErasure> Prepare(Memory& memory, const Erasure& erasure)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::Status RemoveAndCheck(Memory& memory,
+                              const std::vector<svdd::TokenHandle>& handles,
+                              std::optional<audit::RefitComparison>* refit)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::Status CompareWithRefit(Memory& memory, std::optional<audit::RefitComparison>* refit)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  void FinishErase(const store::EraseResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+
+  const std::string directory_;
+  const TenantOptions options_;
+  const store::TenantRecord record_;
+  const audit::Signer signer_;
+
+  mutable Mutex writer_;
+  std::unique_ptr<store::TenantStore> store_ ABSL_GUARDED_BY(writer_);
+
+  mutable Mutex map_mutex_;
+  std::map<std::string, MemoryPtr> memories_ ABSL_GUARDED_BY(map_mutex_);
+
+  std::atomic<uint64_t> certificate_count_{0};
+  std::atomic<bool> closed_{false};
+};
+
+}  // namespace lethe::service
+
+#endif  // LETHE_SERVER_SERVICE_TENANT_H_

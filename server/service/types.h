@@ -1,0 +1,206 @@
+// What goes into the service and what comes out: plain values, the same facts as proto/lethe/v1
+// without its library.
+#ifndef LETHE_SERVER_SERVICE_TYPES_H_
+#define LETHE_SERVER_SERVICE_TYPES_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/kernel/kernel.h"
+#include "core/svdd/problem.h"
+
+namespace lethe::service {
+
+// What a caller can say about one call.
+struct CallOptions {
+  // Asked before a commit starts: OK while somebody still waits for the answer, otherwise the
+  // status to end with (CANCELLED, DEADLINE_EXCEEDED). Empty: always OK.
+  std::function<absl::Status()> still_wanted;
+};
+
+struct TenantInfo {
+  std::string name;
+  std::string create_time;  // RFC 3339, UTC
+  std::string log_origin;
+  std::string verification_key;
+  uint64_t certificate_count = 0;
+  uint64_t memory_count = 0;
+};
+
+// A memory's configuration as a client states it; ToOptions (validate.h) checks it.
+struct MemoryConfig {
+  std::optional<kernel::Kernel> kernel;
+  std::optional<double> box;  // exactly one of box and capacity
+  std::optional<double> capacity;
+  svdd::DuplicatesPolicy duplicates = svdd::DuplicatesPolicy::kShared;
+  uint32_t key_dimension = 0;
+  uint32_t value_dimension = 0;
+};
+
+struct MemoryInfo {
+  std::string tenant;
+  std::string name;
+  MemoryConfig config;
+  std::string create_time;  // RFC 3339, UTC
+  svdd::Phase phase = svdd::Phase::kEmpty;
+  svdd::PartitionCounts partition;
+};
+
+struct DeleteMemoryReply {
+  uint64_t erased_tokens = 0;
+  std::string certificate_id;
+};
+
+struct DeleteTenantReply {
+  uint64_t erased_tokens = 0;
+  std::string certificate_id;
+  std::string envelope;
+};
+
+struct TokenInput {
+  std::string id;  // empty: the server chooses
+  std::vector<double> key;
+  std::vector<double> value;
+  std::string subject;
+  std::string payload;
+  std::map<std::string, std::string> labels;
+};
+
+// Why one item of a batch was refused.
+struct ItemError {
+  absl::StatusCode code = absl::StatusCode::kUnknown;
+  std::string field;
+  std::string message;
+};
+
+enum class InsertOutcome : uint8_t { kInserted = 1, kUnchanged = 2, kRejected = 3 };
+
+struct InsertItem {
+  std::string id;
+  InsertOutcome outcome = InsertOutcome::kRejected;
+  std::optional<ItemError> error;  // with kRejected
+};
+
+struct InsertReply {
+  std::vector<InsertItem> results;
+  uint64_t inserted = 0;
+  uint64_t unchanged = 0;
+  uint64_t rejected = 0;
+  svdd::Phase phase = svdd::Phase::kEmpty;
+  svdd::PartitionCounts partition;
+};
+
+struct QueryInput {
+  std::string tenant;
+  std::string memory;
+  std::vector<std::vector<double>> queries;
+  uint32_t top_tokens = 0;
+};
+
+enum class QueryPosition : uint8_t { kInside = 1, kOutside = 2, kBoundary = 3, kUndefined = 4 };
+
+struct QueryToken {
+  std::string id;
+  double weight = 0.0;
+  double share = 0.0;
+};
+
+struct QueryItem {
+  std::vector<double> readout;
+  double log_denominator = 0.0;
+  std::optional<double> decision;
+  QueryPosition position = QueryPosition::kUndefined;
+  std::vector<QueryToken> tokens;
+};
+
+struct QueryReply {
+  std::vector<QueryItem> results;
+  svdd::Phase phase = svdd::Phase::kEmpty;
+  svdd::PartitionCounts partition;
+};
+
+struct ForgetIds {
+  std::vector<std::string> ids;
+};
+struct ForgetSubject {
+  std::string subject;
+};
+struct ForgetEverything {};
+
+struct ForgetInput {
+  std::string tenant;
+  std::string memory;
+  // monostate: the request named no target.
+  std::variant<std::monostate, ForgetIds, ForgetSubject, ForgetEverything> target;
+  bool dry_run = false;
+  std::string request_id;
+};
+
+// Numbered as in proto/lethe/v1.
+enum class Verdict : uint8_t { kBitIdentical = 1, kProven = 2, kBounded = 3, kUncertified = 4 };
+
+struct ForgetReply {
+  uint64_t matched = 0;
+  uint64_t erased = 0;
+  uint64_t not_found = 0;
+  uint64_t already_erased = 0;
+  uint64_t held = 0;
+  svdd::PartitionCounts partition_before;
+  svdd::PartitionCounts partition_after;
+  Verdict verdict = Verdict::kProven;
+  std::string certificate_id;
+  std::string request_id;
+  std::string state_digest;
+  bool replayed = false;
+};
+
+struct SolverHealth {
+  double condition = 0.0;
+  double kkt_residual = 0.0;
+  double duality_gap = 0.0;
+  double slack = 0.0;
+  uint32_t precision_bits = 0;
+  uint64_t climbs = 0;
+  uint64_t fallbacks = 0;
+};
+
+struct DescribeReply {
+  MemoryInfo memory;
+  std::optional<double> mu;
+  bool mu_is_interval = false;
+  std::optional<double> mu_low;
+  std::optional<double> mu_high;
+  std::optional<double> radius_squared;
+  std::string state_digest;
+  SolverHealth solver;
+  Verdict verdict = Verdict::kProven;
+  uint64_t subjects = 0;
+};
+
+struct CertificateInfo {
+  std::string id;
+  uint64_t sequence = 0;
+  std::string kind;
+  std::string memory;
+  std::string create_time;
+  std::string envelope;
+  std::string leaf;
+  std::string leaf_hash;
+  std::string previous_leaf_hash;
+};
+
+template <typename T>
+struct Page {
+  std::vector<T> items;
+  std::string next_page_token;
+};
+
+}  // namespace lethe::service
+
+#endif  // LETHE_SERVER_SERVICE_TYPES_H_

@@ -1,0 +1,152 @@
+#include "server/service/validate.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "core/kernel/kernel.h"
+#include "server/service/names.h"
+
+namespace lethe::service {
+namespace {
+
+// Puts `prefix` before the field that a message of ours starts with.
+absl::Status Prefixed(absl::string_view prefix, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(prefix, status.message()));
+}
+
+// Splits "<field>: <what>".
+ItemError ToItemError(const absl::Status& status, absl::string_view prefix) {
+  ItemError error;
+  error.code = status.code();
+  const absl::string_view message = status.message();
+  const size_t colon = message.find(": ");
+  if (colon == absl::string_view::npos) {
+    error.field = std::string(prefix);
+    error.message = std::string(message);
+  } else {
+    error.field = absl::StrCat(prefix, ".", message.substr(0, colon));
+    error.message = std::string(message.substr(colon + 2));
+  }
+  return error;
+}
+
+absl::Status CheckText(const TokenInput& token) {
+  if (!token.id.empty()) LETHE_RETURN_IF_ERROR(CheckTokenId("id", token.id));
+  LETHE_RETURN_IF_ERROR(CheckSubject("subject", token.subject));
+  if (token.payload.size() > kMaxPayloadBytes) {
+    return FieldError("payload", absl::StrCat("is ", token.payload.size(),
+                                              " bytes long, the limit is ", kMaxPayloadBytes));
+  }
+  if (token.labels.size() > kMaxLabels) {
+    return FieldError(
+        "labels", absl::StrCat("has ", token.labels.size(), " entries, the limit is ", kMaxLabels));
+  }
+  for (const auto& [name, value] : token.labels) {
+    LETHE_RETURN_IF_ERROR(CheckLabelName("labels", name));
+    LETHE_RETURN_IF_ERROR(CheckLabelValue("labels", value));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDimension(absl::string_view field, uint32_t dimension, int limit) {
+  if (dimension == 0 || dimension > static_cast<uint32_t>(limit)) {
+    return FieldError(field, absl::StrCat("is ", dimension, ", it must be from 1 to ", limit));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<svdd::MemoryOptions> ToOptions(const MemoryConfig& config) {
+  if (!config.kernel.has_value()) {
+    return FieldError("config.kernel", "must be rbf, laplacian or exp_dot");
+  }
+  LETHE_RETURN_IF_ERROR(Prefixed("config.", kernel::Validate(*config.kernel)));
+  if (config.box.has_value() == config.capacity.has_value()) {
+    return FieldError(
+        config.box.has_value() ? "config.box and config.capacity" : "config.box",
+        config.box.has_value() ? "only one of them can be set" : "set either box or capacity");
+  }
+  LETHE_ASSIGN_OR_RETURN(const svdd::Capacity capacity, [&]() -> absl::StatusOr<svdd::Capacity> {
+    auto result = config.box.has_value() ? svdd::Capacity::FromBox(*config.box)
+                                         : svdd::Capacity::FromCapacity(*config.capacity);
+    if (!result.ok()) return Prefixed("config.", result.status());
+    return result;
+  }());
+  LETHE_RETURN_IF_ERROR(
+      CheckDimension("config.key_dimension", config.key_dimension, svdd::kMaxKeyDimension));
+  LETHE_RETURN_IF_ERROR(
+      CheckDimension("config.value_dimension", config.value_dimension, svdd::kMaxValueDimension));
+  svdd::MemoryOptions options{.kernel = *config.kernel,
+                              .capacity = capacity,
+                              .duplicates = config.duplicates,
+                              .key_dimension = static_cast<int>(config.key_dimension),
+                              .value_dimension = static_cast<int>(config.value_dimension)};
+  LETHE_RETURN_IF_ERROR(Prefixed("config.", svdd::Validate(options)));
+  return options;
+}
+
+MemoryConfig FromOptions(const svdd::MemoryOptions& options) {
+  MemoryConfig config;
+  config.kernel = options.kernel;
+  if (options.capacity.box() == 1.0) {
+    config.capacity = options.capacity.total();
+  } else {
+    config.box = options.capacity.weight_at_box();
+  }
+  config.duplicates = options.duplicates;
+  config.key_dimension = static_cast<uint32_t>(options.key_dimension);
+  config.value_dimension = static_cast<uint32_t>(options.value_dimension);
+  return config;
+}
+
+void NormaliseKey(std::vector<double>& key) {
+  for (double& coordinate : key) {
+    if (coordinate == 0.0) coordinate = 0.0;
+  }
+}
+
+std::optional<ItemError> CheckToken(const TokenInput& token,
+                                    const svdd::ExactMemory& memory,
+                                    absl::string_view prefix) {
+  if (absl::Status status = CheckText(token); !status.ok()) return ToItemError(status, prefix);
+  if (absl::Status status = memory.Validate(token.key, token.value); !status.ok()) {
+    return ToItemError(status, prefix);
+  }
+  return std::nullopt;
+}
+
+absl::Status CheckQuery(std::span<const double> query,
+                        const svdd::MemoryOptions& options,
+                        size_t index) {
+  const std::string field = Indexed("queries", index);
+  if (query.size() != static_cast<size_t>(options.key_dimension)) {
+    return FieldError(field, absl::StrCat("has ", query.size(), " values, the memory's keys have ",
+                                          options.key_dimension));
+  }
+  for (size_t j = 0; j < query.size(); ++j) {
+    if (!std::isfinite(query[j])) {
+      return FieldError(absl::StrCat(field, ".values[", j, "]"), "must be finite");
+    }
+  }
+  if (absl::Status status = kernel::ValidateKey(options.kernel, query); !status.ok()) {
+    return Prefixed(absl::StrCat(field, ": as a "), status);
+  }
+  return absl::OkStatus();
+}
+
+std::string Indexed(absl::string_view field, size_t index) {
+  return absl::StrCat(field, "[", index, "]");
+}
+
+absl::Status CheckBatchSize(absl::string_view field, size_t size) {
+  if (size == 0) return FieldError(field, "is empty");
+  if (size > kMaxBatch) {
+    return FieldError(field, absl::StrCat("has ", size, " entries, the limit is ", kMaxBatch));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace lethe::service
