@@ -1,0 +1,91 @@
+// What the tests of store/ share: temporary folders, fabricated rows and certificates, and the list
+// of engines that the conformance suite runs over.
+#ifndef LETHE_TESTS_STORE_STORE_TESTING_H_
+#define LETHE_TESTS_STORE_STORE_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "store/tenant_store.h"
+
+namespace lethe::store {
+
+// A new folder under TMPDIR, removed with everything in it.
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct Engine {
+  std::string name;
+  std::function<absl::StatusOr<std::unique_ptr<TenantStore>>(const std::string& dir,
+                                                             const TenantRecord& tenant)>
+      create;
+  std::function<absl::StatusOr<std::unique_ptr<TenantStore>>(const std::string& dir)> open;
+};
+std::vector<Engine> AllEngines();
+std::ostream& operator<<(std::ostream& out, const Engine& engine);
+
+// 32 hex digits that depend on the number alone.
+std::string Uid(uint64_t number);
+TenantRecord TestTenant();
+MemoryRecord TestMemory(uint64_t number);
+
+// A row whose every field depends on the arguments; subject may be empty.
+TokenRow TestRow(uint64_t handle, const std::string& id, const std::string& subject = "");
+TokenRow RandomRow(std::mt19937_64& random, uint64_t handle, const std::string& id);
+
+// Hashes by OpenSSL's one-shot function, not by the code under test.
+Bytes32 OpenSslSha256(const std::string& bytes);
+std::string Hex(const Bytes32& bytes);
+
+// A certificate that continues the log after `head`; its verifier agrees.
+CertificateAppend NextCertificate(const LogHead& head,
+                                  const std::string& memory_uid = "",
+                                  const std::string& memory_name = "");
+// As above, after the store's present head.
+CertificateAppend NextCertificate(TenantStore& store, const MemoryRecord& memory);
+
+RequestRecord TestRequest(const std::string& request_id);
+
+// Every token of a memory, in the order in which they were visited.
+std::vector<TokenRow> LoadAll(TenantStore& store, const std::string& memory_uid);
+// The whole log, page by page.
+std::vector<CertificateRecord> WholeLog(TenantStore& store, uint32_t page = 7);
+// Sequences from 0, each linked to the one before.
+void ExpectLogIsChained(const std::vector<CertificateRecord>& log);
+
+std::string ReadFile(const std::string& path);
+void WriteFile(const std::string& path, const std::string& bytes);
+
+// EXPECT_OK(status or StatusOr), ASSERT_OK, EXPECT_CODE(expression, code).
+inline const absl::Status& AsStatus(const absl::Status& status) { return status; }
+template <typename T>
+const absl::Status& AsStatus(const absl::StatusOr<T>& status_or) {
+  return status_or.status();
+}
+#define EXPECT_OK(expression) EXPECT_EQ(::lethe::store::AsStatus(expression), absl::OkStatus())
+#define ASSERT_OK(expression) ASSERT_EQ(::lethe::store::AsStatus(expression), absl::OkStatus())
+#define EXPECT_CODE(expression, expected)                                          \
+  EXPECT_EQ(absl::StatusCodeToString(::lethe::store::AsStatus(expression).code()), \
+            absl::StatusCodeToString(expected))
+
+}  // namespace lethe::store
+
+#endif  // LETHE_TESTS_STORE_STORE_TESTING_H_

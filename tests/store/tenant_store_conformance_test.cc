@@ -1,0 +1,503 @@
+// What every engine behind TenantStore must do. A second engine joins by a line in AllEngines().
+// Reopen() after each step: whatever was acknowledged must come from the disk, not from the object.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/store/store_testing.h"
+
+namespace lethe::store {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Conformance : public ::testing::TestWithParam<Engine> {
+ protected:
+  void SetUp() override {
+    auto store = GetParam().create(folder_.path(), TestTenant());
+    ASSERT_OK(store);
+    store_ = std::move(*store);
+    memory_ = TestMemory(1);
+    ASSERT_OK(store_->CreateMemory(memory_));
+  }
+
+  void Reopen() {
+    store_.reset();
+    auto store = GetParam().open(folder_.path());
+    ASSERT_OK(store);
+    store_ = std::move(*store);
+  }
+
+  absl::Status Insert(const std::vector<TokenRow>& rows) {
+    return store_->InsertTokens(memory_.uid, rows);
+  }
+  EraseRequest Erase(std::vector<uint64_t> handles) {
+    return {memory_.uid, std::move(handles), NextCertificate(*store_, memory_), std::nullopt};
+  }
+  std::vector<IdState> States(const std::vector<std::string>& ids) {
+    std::vector<IdState> states;
+    auto lookups = store_->FindByIds(memory_.uid, ids);
+    EXPECT_OK(lookups);
+    if (lookups.ok()) {
+      for (const IdLookup& lookup : *lookups) states.push_back(lookup.state);
+    }
+    return states;
+  }
+  MemoryCounts Counts() {
+    auto counts = store_->CountMemory(memory_.uid);
+    EXPECT_OK(counts);
+    return counts.ok() ? *counts : MemoryCounts{};
+  }
+
+  TempFolder folder_;
+  std::unique_ptr<TenantStore> store_;
+  MemoryRecord memory_;
+};
+
+TEST_P(Conformance, TenantSurvivesReopening) {
+  Reopen();
+  auto tenant = store_->GetTenant();
+  ASSERT_OK(tenant);
+  EXPECT_EQ(tenant->name, "acme");
+  EXPECT_EQ(tenant->uid, TestTenant().uid);
+  EXPECT_EQ(tenant->log_origin, "lethe.example/log/acme");
+  EXPECT_EQ(tenant->create_time_micros, 1'700'000'000'000'001);
+  EXPECT_EQ(tenant->state, TenantState::kOpen);
+}
+
+TEST_P(Conformance, MemoriesAreListedInPagesByName) {
+  for (uint64_t i = 2; i <= 9; ++i) ASSERT_OK(store_->CreateMemory(TestMemory(i)));
+  Reopen();
+  std::vector<std::string> names;
+  std::string after;
+  while (true) {
+    auto page = store_->ListMemories(after, 4);
+    ASSERT_OK(page);
+    if (page->empty()) break;
+    EXPECT_LE(page->size(), 4u);
+    for (const MemoryRecord& memory : *page) names.push_back(memory.name);
+    after = page->back().name;
+  }
+  EXPECT_EQ(names.size(), 9u);
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  EXPECT_EQ(*store_->CountMemories(), 9u);
+  EXPECT_CODE(store_->ListMemories("", 0), absl::StatusCode::kInvalidArgument);
+  EXPECT_CODE(store_->ListMemories("", kMaxPageSize + 1), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(Conformance, MemoryComesBackByUidAndName) {
+  Reopen();
+  for (const auto& found :
+       {store_->GetMemory(memory_.uid), store_->GetMemoryByName(memory_.name)}) {
+    ASSERT_OK(found);
+    EXPECT_EQ(found->uid, memory_.uid);
+    EXPECT_EQ(found->name, memory_.name);
+    EXPECT_EQ(found->config, memory_.config);
+    EXPECT_EQ(found->create_time_micros, memory_.create_time_micros);
+    EXPECT_EQ(found->next_handle, 1u);
+  }
+  EXPECT_CODE(store_->GetMemory(Uid(99)), absl::StatusCode::kNotFound);
+  EXPECT_CODE(store_->GetMemoryByName("nobody"), absl::StatusCode::kNotFound);
+}
+
+TEST_P(Conformance, MemoryNamesAndUidsAreUnique) {
+  MemoryRecord same_name = TestMemory(2);
+  same_name.name = memory_.name;
+  EXPECT_CODE(store_->CreateMemory(same_name), absl::StatusCode::kAlreadyExists);
+  MemoryRecord same_uid = TestMemory(2);
+  same_uid.uid = memory_.uid;
+  EXPECT_CODE(store_->CreateMemory(same_uid), absl::StatusCode::kAlreadyExists);
+  MemoryRecord bad_uid = TestMemory(2);
+  bad_uid.uid = "XYZ";
+  EXPECT_CODE(store_->CreateMemory(bad_uid), absl::StatusCode::kInvalidArgument);
+  Reopen();
+  EXPECT_EQ(*store_->CountMemories(), 1u);
+}
+
+TEST_P(Conformance, TokensComeBackBitForBitInOrder) {
+  const std::vector<TokenRow> rows = {TestRow(1, "a", "s"), TestRow(5, "b"), TestRow(6, "c", "s")};
+  ASSERT_OK(Insert(rows));
+  Reopen();
+  EXPECT_EQ(LoadAll(*store_, memory_.uid), rows);
+  EXPECT_EQ(store_->GetMemory(memory_.uid)->next_handle, 7u);
+  auto got = store_->GetTokens(memory_.uid, std::vector<uint64_t>{6, 1});
+  ASSERT_OK(got);
+  EXPECT_THAT(*got, ElementsAre(rows[2], rows[0]));
+  EXPECT_TRUE(std::signbit((*got)[0].key[1]));  // -0.0 == 0.0 would hide a lost sign
+  auto missing = store_->GetTokens(memory_.uid, std::vector<uint64_t>{1, 2});
+  EXPECT_CODE(missing, absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("handles[1]"));
+}
+
+TEST_P(Conformance, VisitorStopsTheLoad) {
+  ASSERT_OK(Insert({TestRow(1, "a"), TestRow(2, "b")}));
+  int visited = 0;
+  EXPECT_CODE(store_->LoadTokens(memory_.uid,
+                                 [&](TokenRow&) {
+                                   ++visited;
+                                   return absl::CancelledError("enough");
+                                 }),
+              absl::StatusCode::kCancelled);
+  EXPECT_EQ(visited, 1);
+  EXPECT_EQ(LoadAll(*store_, memory_.uid).size(), 2u);
+}
+
+TEST_P(Conformance, ABatchIsInsertedWholeOrNotAtAll) {
+  ASSERT_OK(Insert({TestRow(1, "a")}));
+  struct Case {
+    std::vector<TokenRow> rows;
+    absl::StatusCode code;
+    std::string message;
+  };
+  TokenRow long_id = TestRow(3, std::string(kMaxIdBytes + 1, 'x'));
+  TokenRow long_row = TestRow(3, "c");
+  long_row.payload.resize(kMaxRowBytes);
+  const std::vector<Case> cases = {
+      {{TestRow(2, "b"), TestRow(3, "a")}, absl::StatusCode::kAlreadyExists, "tokens[1].id"},
+      {{TestRow(2, "b"), TestRow(3, "b")}, absl::StatusCode::kAlreadyExists, "tokens[1].id"},
+      {{TestRow(2, "b"), TestRow(2, "c")}, absl::StatusCode::kInvalidArgument, "tokens[1].handle"},
+      {{TestRow(1, "b")}, absl::StatusCode::kInvalidArgument, "tokens[0].handle"},
+      {{TestRow(0, "b")}, absl::StatusCode::kInvalidArgument, "tokens[0].handle"},
+      {{TestRow(~uint64_t{0}, "b")}, absl::StatusCode::kInvalidArgument, "tokens[0].handle"},
+      {{TestRow(2, "b"), TestRow(3, "")}, absl::StatusCode::kInvalidArgument, "tokens[1].id"},
+      {{TestRow(2, "b"), long_id}, absl::StatusCode::kInvalidArgument, "tokens[1].id"},
+      {{TestRow(2, "b"), long_row}, absl::StatusCode::kInvalidArgument, "tokens[1]"},
+      {{}, absl::StatusCode::kInvalidArgument, "tokens"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.message);
+    const absl::Status status = Insert(c.rows);
+    EXPECT_CODE(status, c.code);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.message));
+    Reopen();
+    EXPECT_THAT(LoadAll(*store_, memory_.uid), ElementsAre(TestRow(1, "a")));
+    EXPECT_EQ(store_->GetMemory(memory_.uid)->next_handle, 2u);
+  }
+  EXPECT_CODE(store_->InsertTokens(Uid(9), std::vector<TokenRow>{TestRow(1, "a")}),
+              absl::StatusCode::kNotFound);
+}
+
+TEST_P(Conformance, MessagesHoldNoContent) {
+  ASSERT_OK(Insert({TestRow(1, "secret-id", "secret-subject")}));
+  const absl::Status status = Insert({TestRow(2, "secret-id", "secret-subject")});
+  EXPECT_CODE(status, absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(status.message()), Not(HasSubstr("secret")));
+}
+
+TEST_P(Conformance, SubjectsAreFoundAndCounted) {
+  ASSERT_OK(
+      Insert({TestRow(1, "a", "x"), TestRow(2, "b", "y"), TestRow(3, "c"), TestRow(4, "d", "x")}));
+  const MemoryRecord other = TestMemory(2);
+  ASSERT_OK(store_->CreateMemory(other));
+  ASSERT_OK(store_->InsertTokens(other.uid, std::vector<TokenRow>{TestRow(1, "a", "x")}));
+  Reopen();
+  EXPECT_THAT(*store_->FindBySubject(memory_.uid, "x"), ElementsAre(1, 4));
+  EXPECT_THAT(*store_->FindBySubject(memory_.uid, "y"), ElementsAre(2));
+  EXPECT_THAT(*store_->FindBySubject(memory_.uid, "z"), ElementsAre());
+  EXPECT_CODE(store_->FindBySubject(memory_.uid, ""), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Counts().tokens, 4u);
+  EXPECT_EQ(Counts().subjects, 2u);
+  EXPECT_EQ(Counts().tombstones, 0u);
+}
+
+TEST_P(Conformance, EraseLeavesTombstonesCertificateAndAnswer) {
+  ASSERT_OK(Insert({TestRow(1, "a", "x"), TestRow(2, "b", "x"), TestRow(3, "c", "y")}));
+  EraseRequest request = Erase({3, 1});
+  request.request = TestRequest("r1");
+  auto result = store_->EraseTokens(request);
+  ASSERT_OK(result);
+  EXPECT_EQ(result->erased, 2u);
+  EXPECT_OK(result->checkpoint);
+  Reopen();
+  EXPECT_THAT(LoadAll(*store_, memory_.uid), ElementsAre(TestRow(2, "b", "x")));
+  EXPECT_THAT(States({"a", "b", "c", "d"}),
+              ElementsAre(IdState::kErased, IdState::kLive, IdState::kErased, IdState::kUnknown));
+  EXPECT_EQ(Counts().tombstones, 2u);
+  EXPECT_EQ(Counts().subjects, 1u);
+  EXPECT_THAT(*store_->FindBySubject(memory_.uid, "y"), ElementsAre());
+  auto certificate = store_->GetCertificate(request.certificate.record.id);
+  ASSERT_OK(certificate);
+  EXPECT_EQ(*certificate, request.certificate.record);
+  EXPECT_EQ(*store_->FindRequest("r1"), TestRequest("r1"));
+  EXPECT_EQ(store_->GetLogHead()->count, 1u);
+  EXPECT_EQ(store_->GetLogHead()->leaf_hash, request.certificate.record.leaf_hash);
+}
+
+TEST_P(Conformance, AHandleIsNeverUsedTwice) {
+  ASSERT_OK(Insert({TestRow(1, "a"), TestRow(2, "b")}));
+  ASSERT_OK(store_->EraseTokens(Erase({2})));
+  Reopen();
+  EXPECT_EQ(store_->GetMemory(memory_.uid)->next_handle, 3u);
+  EXPECT_CODE(Insert({TestRow(2, "c")}), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(Conformance, AnIdInsertedAgainIsLiveAndCanBeErasedAgain) {
+  ASSERT_OK(Insert({TestRow(1, "a")}));
+  ASSERT_OK(store_->EraseTokens(Erase({1})));
+  ASSERT_OK(Insert({TestRow(2, "a")}));
+  Reopen();
+  EXPECT_THAT(States({"a"}), ElementsAre(IdState::kLive));
+  EXPECT_EQ(Counts().tombstones, 0u);
+  ASSERT_OK(store_->EraseTokens(Erase({2})));
+  Reopen();
+  EXPECT_THAT(States({"a"}), ElementsAre(IdState::kErased));
+  EXPECT_EQ(Counts().tokens, 0u);
+}
+
+// Each refused erase must leave rows, tombstones, log, answers and warm start as they were.
+TEST_P(Conformance, ARefusedEraseChangesNothing) {
+  const std::vector<TokenRow> rows = {TestRow(1, "a"), TestRow(2, "b")};
+  ASSERT_OK(Insert(rows));
+  ASSERT_OK(store_->RecordRequest(TestRequest("taken")));
+  ASSERT_OK(store_->SetWarmStart(memory_.uid, "warm"));
+  struct Case {
+    std::string name;
+    absl::StatusCode code;
+    std::function<void(EraseRequest&)> spoil;
+  };
+  auto record = [](EraseRequest& r) -> CertificateRecord& { return r.certificate.record; };
+  const std::vector<Case> cases = {
+      {"no handles", absl::StatusCode::kInvalidArgument, [](auto& r) { r.handles.clear(); }},
+      {"absent handle", absl::StatusCode::kNotFound,
+       [](auto& r) {
+         r.handles = {1, 7};
+       }},
+      {"a handle twice", absl::StatusCode::kNotFound,
+       [](auto& r) {
+         r.handles = {1, 1};
+       }},
+      {"huge handle", absl::StatusCode::kNotFound,
+       [](auto& r) {
+         r.handles = {1, ~uint64_t{0}};
+       }},
+      {"no memory", absl::StatusCode::kNotFound, [](auto& r) { r.memory_uid = Uid(77); }},
+      {"sequence ahead", absl::StatusCode::kFailedPrecondition,
+       [&](auto& r) { record(r).sequence = 1; }},
+      {"previous hash", absl::StatusCode::kFailedPrecondition,
+       [&](auto& r) { record(r).previous_leaf_hash = Bytes32{}; }},
+      {"id", absl::StatusCode::kInvalidArgument, [&](auto& r) { record(r).id = "12"; }},
+      {"leaf too long", absl::StatusCode::kInvalidArgument,
+       [&](auto& r) { record(r).leaf.resize(kMaxLeafBytes + 1); }},
+      {"empty envelope", absl::StatusCode::kInvalidArgument,
+       [&](auto& r) { record(r).envelope.clear(); }},
+      {"memory name without uid", absl::StatusCode::kInvalidArgument,
+       [&](auto& r) { record(r).memory_uid.clear(); }},
+      {"no verifier", absl::StatusCode::kInvalidArgument,
+       [](auto& r) { r.certificate.verify = nullptr; }},
+      {"verifier refuses", absl::StatusCode::kAborted,
+       [](auto& r) {
+         r.certificate.verify = [](const CertificateRecord&) { return absl::AbortedError("no"); };
+       }},
+      {"request taken", absl::StatusCode::kAlreadyExists,
+       [](auto& r) { r.request = TestRequest("taken"); }},
+      {"request id empty", absl::StatusCode::kInvalidArgument,
+       [](auto& r) { r.request = TestRequest(""); }},
+      {"request id too long", absl::StatusCode::kInvalidArgument,
+       [](auto& r) { r.request = TestRequest(std::string(kMaxRequestIdBytes + 1, 'r')); }},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    EraseRequest request = Erase({1});
+    request.request = TestRequest("new");
+    c.spoil(request);
+    EXPECT_CODE(store_->EraseTokens(request), c.code);
+    EXPECT_OK(store_->Health());
+    Reopen();
+    EXPECT_EQ(LoadAll(*store_, memory_.uid), rows);
+    EXPECT_THAT(States({"a"}), ElementsAre(IdState::kLive));
+    EXPECT_EQ(Counts().tombstones, 0u);
+    EXPECT_EQ(store_->GetLogHead()->count, 0u);
+    EXPECT_EQ(*store_->FindRequest("new"), std::nullopt);
+    EXPECT_EQ(*store_->FindRequest("taken"), TestRequest("taken"));
+    EXPECT_EQ(*store_->GetWarmStart(memory_.uid), "warm");
+  }
+  EXPECT_OK(store_->EraseTokens(Erase({1})));  // the unspoilt request passes
+}
+
+TEST_P(Conformance, TheVerifierSeesWhatTheStoreHolds) {
+  ASSERT_OK(Insert({TestRow(1, "a")}));
+  EraseRequest request = Erase({1});
+  const CertificateRecord expected = request.certificate.record;
+  int calls = 0;
+  request.certificate.verify = [&](const CertificateRecord& read_back) {
+    ++calls;
+    EXPECT_EQ(read_back, expected);
+    EXPECT_NE(&read_back, &request.certificate.record);
+    EXPECT_NE(read_back.envelope.data(), request.certificate.record.envelope.data());
+    return absl::OkStatus();
+  };
+  ASSERT_OK(store_->EraseTokens(request));
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_P(Conformance, ACertificateIsAcceptedOnce) {
+  ASSERT_OK(Insert({TestRow(1, "a"), TestRow(2, "b")}));
+  EraseRequest request = Erase({1});
+  ASSERT_OK(store_->EraseTokens(request));
+  request.handles = {2};
+  EXPECT_CODE(store_->EraseTokens(request), absl::StatusCode::kFailedPrecondition);  // a fork
+  // The same envelope under a new sequence.
+  request.certificate.record.sequence = 1;
+  request.certificate.record.previous_leaf_hash = request.certificate.record.leaf_hash;
+  EXPECT_CODE(store_->EraseTokens(request), absl::StatusCode::kAlreadyExists);
+  Reopen();
+  EXPECT_EQ(store_->GetLogHead()->count, 1u);
+}
+
+TEST_P(Conformance, CertificatesAreListedInPagesAndByMemory) {
+  const MemoryRecord other = TestMemory(2);
+  ASSERT_OK(store_->CreateMemory(other));
+  for (uint64_t i = 1; i <= 20; ++i) {
+    const MemoryRecord& memory = i % 3 == 0 ? other : memory_;
+    const std::string id = absl::StrCat("t", i);
+    ASSERT_OK(store_->InsertTokens(memory.uid, std::vector<TokenRow>{TestRow(i, id)}));
+    ASSERT_OK(store_->EraseTokens({memory.uid, {i}, NextCertificate(*store_, memory), {}}));
+  }
+  Reopen();
+  const std::vector<CertificateRecord> log = WholeLog(*store_);
+  EXPECT_EQ(log.size(), 20u);
+  ExpectLogIsChained(log);
+  CertificateQuery query{2, other.name, 3};
+  auto page = store_->ListCertificates(query);
+  ASSERT_OK(page);
+  std::vector<uint64_t> sequences;
+  for (const CertificateRecord& record : *page) sequences.push_back(record.sequence);
+  EXPECT_THAT(sequences, ElementsAre(5, 8, 11));
+  query = {~uint64_t{0}, "", 100};
+  EXPECT_TRUE(store_->ListCertificates(query)->empty());
+  query = {std::nullopt, "nobody", 100};
+  EXPECT_TRUE(store_->ListCertificates(query)->empty());
+  query = {std::nullopt, "", 0};
+  EXPECT_CODE(store_->ListCertificates(query), absl::StatusCode::kInvalidArgument);
+  EXPECT_CODE(store_->GetCertificate(std::string(64, '0')), absl::StatusCode::kNotFound);
+}
+
+TEST_P(Conformance, RequestsAreAnsweredOnce) {
+  EXPECT_EQ(*store_->FindRequest("r"), std::nullopt);
+  ASSERT_OK(store_->RecordRequest(TestRequest("r")));
+  Reopen();
+  EXPECT_EQ(*store_->FindRequest("r"), TestRequest("r"));
+  RequestRecord other = TestRequest("r");
+  other.answer = "another";
+  EXPECT_CODE(store_->RecordRequest(other), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(*store_->FindRequest("r"), TestRequest("r"));
+}
+
+TEST_P(Conformance, AWarmStartDiesWithAnErase) {
+  EXPECT_EQ(*store_->GetWarmStart(memory_.uid), std::nullopt);
+  ASSERT_OK(Insert({TestRow(1, "a"), TestRow(2, "b")}));
+  ASSERT_OK(store_->SetWarmStart(memory_.uid, "one"));
+  ASSERT_OK(store_->SetWarmStart(memory_.uid, "two"));
+  Reopen();
+  EXPECT_EQ(*store_->GetWarmStart(memory_.uid), "two");
+  ASSERT_OK(store_->EraseTokens(Erase({1})));
+  EXPECT_EQ(*store_->GetWarmStart(memory_.uid), std::nullopt);
+  ASSERT_OK(store_->SetWarmStart(memory_.uid, "three"));
+  ASSERT_OK(store_->SetWarmStart(memory_.uid, ""));
+  Reopen();
+  EXPECT_EQ(*store_->GetWarmStart(memory_.uid), std::nullopt);
+  EXPECT_CODE(store_->SetWarmStart(Uid(9), "x"), absl::StatusCode::kNotFound);
+}
+
+TEST_P(Conformance, ADeletedMemoryIsGoneAndItsNamesakeIsEmpty) {
+  const MemoryRecord other = TestMemory(2);
+  ASSERT_OK(store_->CreateMemory(other));
+  ASSERT_OK(store_->InsertTokens(other.uid, std::vector<TokenRow>{TestRow(1, "a", "x")}));
+  ASSERT_OK(Insert({TestRow(1, "a", "x"), TestRow(2, "b")}));
+  ASSERT_OK(store_->EraseTokens(Erase({2})));
+  ASSERT_OK(store_->SetWarmStart(memory_.uid, "warm"));
+
+  DeleteMemoryRequest request{memory_.uid, std::nullopt, std::nullopt};
+  EXPECT_CODE(store_->DeleteMemory(request), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Counts().tokens, 1u);
+  request.certificate = NextCertificate(*store_, memory_);
+  request.request = TestRequest("delete");
+  auto result = store_->DeleteMemory(request);
+  ASSERT_OK(result);
+  EXPECT_EQ(result->erased, 1u);
+  EXPECT_OK(result->checkpoint);
+  Reopen();
+  EXPECT_CODE(store_->GetMemory(memory_.uid), absl::StatusCode::kNotFound);
+  EXPECT_CODE(store_->LoadTokens(memory_.uid, [](TokenRow&) { return absl::OkStatus(); }),
+              absl::StatusCode::kNotFound);
+  EXPECT_EQ(LoadAll(*store_, other.uid).size(), 1u);
+  EXPECT_EQ(store_->GetLogHead()->count, 2u);
+  EXPECT_NE(*store_->FindRequest("delete"), std::nullopt);
+
+  MemoryRecord namesake = TestMemory(3);
+  namesake.name = memory_.name;
+  ASSERT_OK(store_->CreateMemory(namesake));
+  memory_ = namesake;
+  Reopen();
+  EXPECT_THAT(States({"a", "b"}), ElementsAre(IdState::kUnknown, IdState::kUnknown));
+  EXPECT_EQ(Counts().tokens, 0u);
+  EXPECT_EQ(*store_->GetWarmStart(memory_.uid), std::nullopt);
+  // An empty memory may go without a certificate.
+  ASSERT_OK(store_->DeleteMemory({memory_.uid, std::nullopt, std::nullopt}));
+  EXPECT_CODE(store_->DeleteMemory({memory_.uid, std::nullopt, std::nullopt}),
+              absl::StatusCode::kNotFound);
+}
+
+TEST_P(Conformance, AClosedTenantKeepsItsLogAndNothingElse) {
+  ASSERT_OK(Insert({TestRow(1, "a", "x"), TestRow(2, "b")}));
+  ASSERT_OK(store_->EraseTokens(Erase({2})));
+  ASSERT_OK(store_->CreateMemory(TestMemory(2)));
+  ASSERT_OK(store_->RecordRequest(TestRequest("r")));
+  CertificateAppend closing = NextCertificate(*store_->GetLogHead());
+  CertificateAppend refused = closing;
+  refused.verify = [](const CertificateRecord&) { return absl::AbortedError("no"); };
+  EXPECT_CODE(store_->CloseTenant(refused), absl::StatusCode::kAborted);
+  EXPECT_EQ(Counts().tokens, 1u);
+
+  auto result = store_->CloseTenant(closing);
+  ASSERT_OK(result);
+  EXPECT_EQ(result->erased, 1u);
+  EXPECT_OK(result->checkpoint);
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(store_->GetTenant()->state, TenantState::kClosed);
+    EXPECT_EQ(*store_->CountMemories(), 0u);
+    EXPECT_EQ(*store_->FindRequest("r"), std::nullopt);
+    EXPECT_EQ(WholeLog(*store_).size(), 2u);
+    EXPECT_CODE(store_->CreateMemory(TestMemory(5)), absl::StatusCode::kFailedPrecondition);
+    EXPECT_CODE(store_->RecordRequest(TestRequest("s")), absl::StatusCode::kFailedPrecondition);
+    EXPECT_CODE(store_->CloseTenant(NextCertificate(*store_->GetLogHead())),
+                absl::StatusCode::kFailedPrecondition);
+    Reopen();
+  }
+}
+
+TEST_P(Conformance, CheckpointCanBeRepeated) {
+  ASSERT_OK(Insert({TestRow(1, "a")}));
+  EXPECT_OK(store_->Checkpoint());
+  EXPECT_OK(store_->Checkpoint());
+  Reopen();
+  EXPECT_EQ(Counts().tokens, 1u);
+}
+
+TEST_P(Conformance, CreatingOverAnExistingTenantIsRefused) {
+  store_.reset();
+  EXPECT_CODE(GetParam().create(folder_.path(), TestTenant()), absl::StatusCode::kAlreadyExists);
+  Reopen();
+  EXPECT_EQ(*store_->CountMemories(), 1u);
+}
+
+TEST_P(Conformance, OnlyOneStoreMayHoldATenant) {
+  EXPECT_CODE(GetParam().open(folder_.path()), absl::StatusCode::kUnavailable);
+  EXPECT_OK(store_->CreateMemory(TestMemory(2)));  // the first one goes on
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines,
+                         Conformance,
+                         ::testing::ValuesIn(AllEngines()),
+                         [](const auto& instance) { return instance.param.name; });
+
+}  // namespace
+}  // namespace lethe::store
