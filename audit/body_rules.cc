@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "audit/certificate.h"
 #include "audit/json.h"
+#include "audit/utf8.h"
 #include "core/base/status_macros.h"
 
 namespace lethe::audit {

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "audit/encoding.h"
+#include "audit/utf8.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 
@@ -16,59 +17,10 @@ namespace {
 
 constexpr absl::string_view kDoubleKey = "f64";
 
-uint8_t Byte(absl::string_view text, size_t i) { return static_cast<uint8_t>(text[i]); }
-
 bool IsKeyCharacter(char c) { return c >= 0x20 && c <= 0x7E && c != '"' && c != '\\'; }
 
 bool IsKey(absl::string_view key) {
   return !key.empty() && std::all_of(key.begin(), key.end(), IsKeyCharacter);
-}
-
-// Length of the well-formed UTF-8 sequence at the front (Unicode 15, table 3-7), or 0.
-size_t Utf8SequenceLength(absl::string_view text) {
-  const uint8_t first = Byte(text, 0);
-  if (first < 0x80) return 1;
-  size_t length = 0;
-  uint8_t low = 0x80;
-  uint8_t high = 0xBF;
-  if (first >= 0xC2 && first <= 0xDF) {
-    length = 2;
-  } else if (first >= 0xE0 && first <= 0xEF) {
-    length = 3;
-    if (first == 0xE0) low = 0xA0;
-    if (first == 0xED) high = 0x9F;  // surrogates
-  } else if (first >= 0xF0 && first <= 0xF4) {
-    length = 4;
-    if (first == 0xF0) low = 0x90;
-    if (first == 0xF4) high = 0x8F;
-  } else {
-    return 0;
-  }
-  if (text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if (Byte(text, i) < low || Byte(text, i) > high) return 0;
-    low = 0x80;
-    high = 0xBF;
-  }
-  return length;
-}
-
-void AppendUtf8(std::string& out, uint32_t code) {
-  if (code < 0x80) {
-    out.push_back(static_cast<char>(code));
-  } else if (code < 0x800) {
-    out.push_back(static_cast<char>(0xC0 | code >> 6));
-    out.push_back(static_cast<char>(0x80 | (code & 0x3F)));
-  } else if (code < 0x10000) {
-    out.push_back(static_cast<char>(0xE0 | code >> 12));
-    out.push_back(static_cast<char>(0x80 | (code >> 6 & 0x3F)));
-    out.push_back(static_cast<char>(0x80 | (code & 0x3F)));
-  } else {
-    out.push_back(static_cast<char>(0xF0 | code >> 18));
-    out.push_back(static_cast<char>(0x80 | (code >> 12 & 0x3F)));
-    out.push_back(static_cast<char>(0x80 | (code >> 6 & 0x3F)));
-    out.push_back(static_cast<char>(0x80 | (code & 0x3F)));
-  }
 }
 
 // The letter of a two-character escape, or 0.
@@ -507,15 +459,6 @@ absl::StatusOr<std::string> SerializeJson(const Json& value) {
 
 absl::StatusOr<Json> ParseJson(absl::string_view text, JsonForm form, const JsonLimits& limits) {
   return Parser(text, form, limits).Parse();
-}
-
-bool IsValidUtf8(absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const size_t length = Utf8SequenceLength(bytes);
-    if (length == 0) return false;
-    bytes.remove_prefix(length);
-  }
-  return true;
 }
 
 }  // namespace lethe::audit

@@ -86,9 +86,6 @@ absl::StatusOr<Json> ParseJson(absl::string_view text,
                                JsonForm form,
                                const JsonLimits& limits = {});
 
-// Whether the bytes are well-formed UTF-8 (no surrogates, no overlong forms).
-bool IsValidUtf8(absl::string_view bytes);
-
 }  // namespace lethe::audit
 
 #endif  // LETHE_AUDIT_JSON_H_
