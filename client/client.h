@@ -5,9 +5,9 @@
 //     auto forgotten = client.Forget({.name = visits, .subject = "patient-7"});
 //     if (!forgotten.ok()) std::cerr << forgotten.status() << "\n";
 //
-// Every call returns absl::StatusOr; nothing throws. Success of a mutating call means durable. Which
-// calls are repeated after a lost connection is said in client/retry.h. A Client is cheap to copy;
-// copies share the connection. Threads: safe. client/examples/quick.cc is a whole program.
+// Every call returns absl::StatusOr; nothing throws. Success of a mutating call means durable.
+// Which calls are repeated after a lost connection is said in client/retry.h. A Client is cheap to
+// copy; copies share the connection. Threads: safe. client/examples/quick.cc is a whole program.
 #ifndef LETHE_CLIENT_CLIENT_H_
 #define LETHE_CLIENT_CLIENT_H_
 
@@ -46,7 +46,8 @@ class Client {
   // InsertResult::rejected.
   absl::StatusOr<InsertResult> Insert(const MemoryName& name, const std::vector<Token>& tokens);
   // For more: a stream with bounded memory that survives lost connections.
-  std::unique_ptr<InsertWriter> WriteTokens(const MemoryName& name, InsertWriterOptions options = {});
+  std::unique_ptr<InsertWriter> WriteTokens(const MemoryName& name,
+                                            InsertWriterOptions options = {});
 
   absl::StatusOr<QueryResult> Query(const QueryRequest& request);
   // One query; the answer alone.

@@ -38,9 +38,9 @@ struct InsertAck {
   std::vector<Rejection> rejections;
 };
 
-// One attempt of an insert stream, without retrying: InsertWriter (client/insert_writer.h) does that.
-// Write and WritesDone from one thread, Read from one other, Cancel from any, Finish once, after Read
-// returned nothing and the last Write returned.
+// One attempt of an insert stream, without retrying: InsertWriter (client/insert_writer.h) does
+// that. Write and WritesDone from one thread, Read from one other, Cancel from any, Finish once,
+// after Read returned nothing and the last Write returned.
 class InsertStream {
  public:
   virtual ~InsertStream() = default;
@@ -86,8 +86,8 @@ class Connection {
                                                              const PageRequest& page) = 0;
 };
 
-// Over gRPC, without TLS, with the retry rules of client/retry.h. Never null and does not wait for the
-// server: an invalid option or an unreachable server shows in the first call.
+// Over gRPC, without TLS, with the retry rules of client/retry.h. Never null and does not wait for
+// the server: an invalid option or an unreachable server shows in the first call.
 std::shared_ptr<Connection> MakeConnection(Options options = {});
 
 // The same with time and chance of the caller's choice.

@@ -92,10 +92,10 @@ InsertResult FromWire(const v1::InsertResponse& wire) {
   InsertResult result;
   result.tokens.reserve(static_cast<size_t>(wire.results_size()));
   for (const v1::InsertResult& item : wire.results()) {
-    result.tokens.push_back({.id = item.id(),
-                             .outcome = EnumFromWire(static_cast<int>(item.outcome()),
-                                                     InsertOutcome::kRejected),
-                             .error = item.has_error() ? FromWire(item.error()) : ItemError{}});
+    result.tokens.push_back(
+        {.id = item.id(),
+         .outcome = EnumFromWire(static_cast<int>(item.outcome()), InsertOutcome::kRejected),
+         .error = item.has_error() ? FromWire(item.error()) : ItemError{}});
   }
   result.inserted = wire.inserted();
   result.unchanged = wire.unchanged();
@@ -130,8 +130,7 @@ QueryResult FromWire(const v1::QueryResponse& wire) {
     if (item.has_decision()) answer.decision = item.decision();
     answer.position = EnumFromWire(static_cast<int>(item.position()), QueryPosition::kUndefined);
     for (const v1::QueryToken& token : item.tokens()) {
-      answer.tokens.push_back(
-          {.id = token.id(), .weight = token.weight(), .share = token.share()});
+      answer.tokens.push_back({.id = token.id(), .weight = token.weight(), .share = token.share()});
     }
     result.answers.push_back(std::move(answer));
   }

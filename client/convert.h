@@ -1,4 +1,5 @@
-// Between the plain values of client/types.h and the messages of proto/lethe/v1. Private to the client.
+// Between the plain values of client/types.h and the messages of proto/lethe/v1. Private to the
+// client.
 #ifndef LETHE_CLIENT_CONVERT_H_
 #define LETHE_CLIENT_CONVERT_H_
 

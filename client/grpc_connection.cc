@@ -1,4 +1,5 @@
-// The default Connection: one channel, three stubs, the retry loop of client/retry.h around each call.
+// The default Connection: one channel, three stubs, the retry loop of client/retry.h around each
+// call.
 #include <chrono>
 #include <string>
 #include <utility>
@@ -32,7 +33,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const Options& options) {
   // gRPC's own pause between connection attempts starts at a second: longer than our first retries.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
                    std::max(Milliseconds(options.initial_backoff), 1));
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, std::max(Milliseconds(options.max_backoff), 1));
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
+                   std::max(Milliseconds(options.max_backoff), 1));
   return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
 }
 
@@ -69,8 +71,8 @@ class GrpcInsertStream : public InsertStream {
   const MemoryName name_;
   bool named_ = false;
   grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriterInterface<v1::InsertStreamRequest,
-                                                    v1::InsertStreamResponse>>
+  std::unique_ptr<
+      grpc::ClientReaderWriterInterface<v1::InsertStreamRequest, v1::InsertStreamResponse>>
       stream_;
 };
 
@@ -111,8 +113,8 @@ class GrpcConnection : public Connection {
   absl::StatusOr<Tenant> GetTenant(const std::string& tenant) override {
     v1::GetTenantRequest request;
     request.set_name(tenant);
-    return Call(Idempotency::kSafeToRepeat, *tenants_,
-                &v1::TenantService::StubInterface::GetTenant, request);
+    return Call(Idempotency::kSafeToRepeat, *tenants_, &v1::TenantService::StubInterface::GetTenant,
+                request);
   }
 
   absl::StatusOr<Page<Tenant>> ListTenants(const PageRequest& page) override {

@@ -203,9 +203,9 @@ absl::Status InsertWriter::Apply(const InsertAck& ack) {
   const uint64_t highest_sent =
       sent_ == 0 ? lowest_waiting - 1 : unacknowledged_[sent_ - 1].batch.sequence;
   if (ack.acknowledged_sequence > highest_sent) {
-    return absl::InternalError(
-        absl::StrCat("the server acknowledged sequence ", ack.acknowledged_sequence,
-                     ", the highest sent is ", highest_sent));
+    return absl::InternalError(absl::StrCat("the server acknowledged sequence ",
+                                            ack.acknowledged_sequence, ", the highest sent is ",
+                                            highest_sent));
   }
   for (const InsertAck::Rejection& rejection : ack.rejections) {
     const auto place = std::find_if(
@@ -249,9 +249,8 @@ absl::Status InsertWriter::EndAttempt(bool stalled) {
   attempt_.reset();
   sent_ = 0;
   if (stalled) {
-    status = absl::UnavailableError(
-        absl::StrCat("no acknowledgement for ",
-                     absl::FormatDuration(connection_->options().stream_stall)));
+    status = absl::UnavailableError(absl::StrCat(
+        "no acknowledgement for ", absl::FormatDuration(connection_->options().stream_stall)));
   } else if (status.ok()) {
     if (unacknowledged_.empty()) return absl::OkStatus();
     status = absl::UnavailableError("the server ended the stream before acknowledging it");

@@ -1,13 +1,13 @@
-// Streams any number of tokens into a memory with bounded room: batches, a window of messages that are
-// not yet acknowledged, and resumption after a lost connection.
+// Streams any number of tokens into a memory with bounded room: batches, a window of messages that
+// are not yet acknowledged, and resumption after a lost connection.
 //
 // After a broken stream everything above the last acknowledged sequence is sent again on a new one.
 // Inserts are idempotent by id, so nothing is lost and nothing is doubled; a token whose
-// acknowledgement was lost counts as unchanged instead of inserted. To keep that true, a token without
-// an id gets one here: 32 hex digits.
+// acknowledgement was lost counts as unchanged instead of inserted. To keep that true, a token
+// without an id gets one here: 32 hex digits.
 //
-// Cost: (window + 1) batches of memory, and one thread that reads acknowledgements. Callbacks run in
-// the thread that calls Write or Close. Threads: one caller at a time.
+// Cost: (window + 1) batches of memory, and one thread that reads acknowledgements. Callbacks run
+// in the thread that calls Write or Close. Threads: one caller at a time.
 #ifndef LETHE_CLIENT_INSERT_WRITER_H_
 #define LETHE_CLIENT_INSERT_WRITER_H_
 
@@ -49,7 +49,7 @@ struct InsertSummary {
 };
 
 struct InsertWriterOptions {
-  size_t batch_tokens = 200;  // a message holds at most so many tokens, 1 to 10,000
+  size_t batch_tokens = 200;     // a message holds at most so many tokens, 1 to 10,000
   size_t batch_bytes = 1 << 20;  // and, unless one token alone is larger, about so many bytes
   size_t window = 8;             // messages sent and not yet acknowledged, >= 1
   size_t max_kept_rejections = 1000;
@@ -61,7 +61,9 @@ struct InsertWriterOptions {
 class InsertWriter {
  public:
   // Connects with the first full batch.
-  InsertWriter(std::shared_ptr<Connection> connection, MemoryName name, InsertWriterOptions options);
+  InsertWriter(std::shared_ptr<Connection> connection,
+               MemoryName name,
+               InsertWriterOptions options);
   // Without Close, what was not acknowledged may or may not be there.
   ~InsertWriter();
   InsertWriter(const InsertWriter&) = delete;

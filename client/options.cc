@@ -15,7 +15,8 @@ absl::Status Validate(const Options& options) {
   }
   if (options.initial_backoff < absl::ZeroDuration() ||
       options.max_backoff < options.initial_backoff) {
-    return absl::InvalidArgumentError("max_backoff: must be at least initial_backoff, which is >= 0");
+    return absl::InvalidArgumentError(
+        "max_backoff: must be at least initial_backoff, which is >= 0");
   }
   if (options.stream_stall <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("stream_stall: must be positive");

@@ -1,9 +1,9 @@
 // When a call is repeated, and how long to wait before it.
 //
-// Only what cannot do harm twice is repeated: reads, inserts whose tokens all carry ids, forgets with a
-// request_id, dry runs. Creating and deleting are not: after a lost answer the repetition would report
-// ALREADY_EXISTS or NOT_FOUND for what this very call did. Only UNAVAILABLE is worth a repetition; every
-// other code is an answer.
+// Only what cannot do harm twice is repeated: reads, inserts whose tokens all carry ids, forgets
+// with a request_id, dry runs. Creating and deleting are not: after a lost answer the repetition
+// would report ALREADY_EXISTS or NOT_FOUND for what this very call did. Only UNAVAILABLE is worth a
+// repetition; every other code is an answer.
 #ifndef LETHE_CLIENT_RETRY_H_
 #define LETHE_CLIENT_RETRY_H_
 
@@ -36,7 +36,8 @@ struct Environment {
 // Exponential backoff with jitter: Next() is uniform in [1/2, 1] of min(max, initial * 2^k).
 class Backoff {
  public:
-  Backoff(absl::Duration initial, absl::Duration max) : initial_(initial), max_(max), base_(initial) {}
+  Backoff(absl::Duration initial, absl::Duration max)
+      : initial_(initial), max_(max), base_(initial) {}
 
   absl::Duration Next(double uniform);
   void Reset() { base_ = initial_; }
@@ -47,8 +48,8 @@ class Backoff {
   absl::Duration base_;
 };
 
-// Calls `attempt(deadline)` until it succeeds, fails for good, or attempts or time are used up; returns
-// the last status. `deadline` is the same in every attempt. Never sleeps past the deadline.
+// Calls `attempt(deadline)` until it succeeds, fails for good, or attempts or time are used up;
+// returns the last status. `deadline` is the same in every attempt. Never sleeps past the deadline.
 absl::Status RetryLoop(const Options& options,
                        const Environment& environment,
                        Idempotency idempotency,

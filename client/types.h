@@ -1,5 +1,5 @@
-// Plain values of the client's API; docs of the fields are in proto/lethe/v1, which they mirror. Users
-// need neither generated code nor gRPC to include this header.
+// Plain values of the client's API; docs of the fields are in proto/lethe/v1, which they mirror.
+// Users need neither generated code nor gRPC to include this header.
 #ifndef LETHE_CLIENT_TYPES_H_
 #define LETHE_CLIENT_TYPES_H_
 
@@ -124,7 +124,12 @@ struct ItemError {
   friend bool operator==(const ItemError&, const ItemError&) = default;
 };
 
-enum class InsertOutcome : uint8_t { kUnspecified = 0, kInserted = 1, kUnchanged = 2, kRejected = 3 };
+enum class InsertOutcome : uint8_t {
+  kUnspecified = 0,
+  kInserted = 1,
+  kUnchanged = 2,
+  kRejected = 3
+};
 
 struct InsertedToken {
   std::string id;

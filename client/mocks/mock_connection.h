@@ -18,22 +18,32 @@ class MockConnection : public Connection {
   MOCK_METHOD(absl::StatusOr<Tenant>, GetTenant, (const std::string&), (override));
   MOCK_METHOD(absl::StatusOr<Page<Tenant>>, ListTenants, (const PageRequest&), (override));
   MOCK_METHOD(absl::StatusOr<TenantDeletion>, DeleteTenant, (const std::string&), (override));
-  MOCK_METHOD(absl::StatusOr<Memory>, CreateMemory, (const MemoryName&, const MemoryConfig&),
+  MOCK_METHOD(absl::StatusOr<Memory>,
+              CreateMemory,
+              (const MemoryName&, const MemoryConfig&),
               (override));
   MOCK_METHOD(absl::StatusOr<Memory>, GetMemory, (const MemoryName&), (override));
-  MOCK_METHOD(absl::StatusOr<Page<Memory>>, ListMemories, (const std::string&, const PageRequest&),
+  MOCK_METHOD(absl::StatusOr<Page<Memory>>,
+              ListMemories,
+              (const std::string&, const PageRequest&),
               (override));
   MOCK_METHOD(absl::StatusOr<MemoryDeletion>, DeleteMemory, (const MemoryName&), (override));
-  MOCK_METHOD(absl::StatusOr<InsertResult>, Insert, (const MemoryName&, const std::vector<Token>&),
+  MOCK_METHOD(absl::StatusOr<InsertResult>,
+              Insert,
+              (const MemoryName&, const std::vector<Token>&),
               (override));
   MOCK_METHOD(std::unique_ptr<InsertStream>, OpenInsertStream, (const MemoryName&), (override));
   MOCK_METHOD(absl::StatusOr<QueryResult>, Query, (const QueryRequest&), (override));
   MOCK_METHOD(absl::StatusOr<ForgetResult>, Forget, (const ForgetRequest&), (override));
   MOCK_METHOD(absl::StatusOr<Description>, Describe, (const MemoryName&, bool), (override));
-  MOCK_METHOD(absl::StatusOr<Certificate>, GetCertificate, (const std::string&, const std::string&),
+  MOCK_METHOD(absl::StatusOr<Certificate>,
+              GetCertificate,
+              (const std::string&, const std::string&),
               (override));
-  MOCK_METHOD(absl::StatusOr<Page<Certificate>>, ListCertificates,
-              (const MemoryName&, const PageRequest&), (override));
+  MOCK_METHOD(absl::StatusOr<Page<Certificate>>,
+              ListCertificates,
+              (const MemoryName&, const PageRequest&),
+              (override));
 };
 
 class MockInsertStream : public InsertStream {

@@ -1,0 +1,32 @@
+// The verbs of `lethe`. Each function adds one to the parser; when the command line names it,
+// `action` is set to what it does, to be run after parsing.
+#ifndef LETHE_CLIENT_CLI_COMMANDS_H_
+#define LETHE_CLIENT_CLI_COMMANDS_H_
+
+#include <functional>
+
+#include "CLI/App.hpp"
+#include "client/cli/context.h"
+
+namespace lethe::cli {
+
+// Returns the exit status.
+using Action = std::function<int()>;
+
+void AddTenantCommands(CLI::App& app, Context& context, Action& action);
+void AddMemoryCommands(CLI::App& app, Context& context, Action& action);
+void AddInsertCommand(CLI::App& app, Context& context, Action& action);
+void AddQueryCommand(CLI::App& app, Context& context, Action& action);
+void AddForgetCommand(CLI::App& app, Context& context, Action& action);
+void AddCertificateCommands(CLI::App& app, Context& context, Action& action);
+void AddSolveCommand(CLI::App& app, Context& context, Action& action);
+void AddVersionCommand(CLI::App& app, Context& context, Action& action);
+
+// A subcommand with the habits that all of ours share.
+CLI::App* AddVerb(CLI::App& parent, const char* name, const char* description);
+// A group of verbs, of which one must be named.
+CLI::App* AddGroup(CLI::App& parent, const char* name, const char* description);
+
+}  // namespace lethe::cli
+
+#endif  // LETHE_CLIENT_CLI_COMMANDS_H_

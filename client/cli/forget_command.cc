@@ -1,0 +1,82 @@
+#include "absl/strings/str_cat.h"
+#include "client/cli/commands.h"
+#include "client/cli/exit_codes.h"
+#include "client/cli/render.h"
+
+namespace lethe::cli {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> ids;
+  std::string subject;
+  bool everything = false;
+  bool dry_run = false;
+  bool yes = false;
+  std::string request_id;
+};
+
+int Forget(Context& context, const Arguments& arguments, bool has_subject) {
+  const absl::StatusOr<client::MemoryName> name = context.Memory();
+  if (!name.ok()) return context.UsageError(name.status().message());
+  client::ForgetRequest request;
+  request.name = *name;
+  request.ids = arguments.ids;
+  if (has_subject) request.subject = arguments.subject;
+  request.everything = arguments.everything;
+  if ((request.ids.empty() ? 0 : 1) + (has_subject ? 1 : 0) + (request.everything ? 1 : 0) != 1) {
+    return context.UsageError("exactly one of --id, --subject and --everything is needed");
+  }
+  client::Client client = context.client();
+  if (arguments.dry_run || !arguments.yes) {
+    request.dry_run = true;
+    const absl::StatusOr<client::ForgetResult> plan = client.Forget(request);
+    if (!plan.ok()) return context.RpcError(plan.status());
+    if (arguments.dry_run) {
+      Print(context, ToJson(*plan), RenderFields(ToFields(*plan)));
+      return kExitOk;
+    }
+    context.io().err << "This would be forgotten:\n" << RenderFields(ToFields(*plan), 2);
+    if (!context.Confirm(arguments.yes, "Forget for good?")) return kExitUsage;
+    request.dry_run = false;
+  }
+  // With an id of its own a request can be repeated after a lost answer, by the client or by hand.
+  request.request_id = arguments.request_id.empty() ? client::NewRequestId() : arguments.request_id;
+  const absl::StatusOr<client::ForgetResult> result = client.Forget(request);
+  if (!result.ok()) {
+    const int status = context.RpcError(result.status());
+    if (absl::IsUnavailable(result.status()) || absl::IsDeadlineExceeded(result.status())) {
+      context.Note(absl::StrCat("it may have happened; repeat it with --request-id ",
+                                request.request_id, " to learn the answer"));
+    }
+    return status;
+  }
+  Print(context, ToJson(*result), RenderFields(ToFields(*result)));
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddForgetCommand(CLI::App& app, Context& context, Action& action) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* verb = AddVerb(app, "forget", "Erase tokens and get a signed certificate");
+  verb->add_option("--id", arguments->ids, "A token; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("ID");
+  CLI::Option* subject =
+      verb->add_option("--subject", arguments->subject, "Every token of this data subject")
+          ->type_name("SUBJECT");
+  verb->add_flag("--everything", arguments->everything, "Every token of the memory");
+  verb->add_flag("--dry-run", arguments->dry_run, "Say what would happen and stop");
+  verb->add_flag("-y,--yes", arguments->yes, "Do it without asking");
+  verb->add_option("--request-id", arguments->request_id,
+                   "The same id again returns the first answer (default: a new one)")
+      ->type_name("ID");
+  verb->footer("Without --yes the plan is shown first; on a terminal you are then asked.");
+  verb->callback([&context, &action, arguments, subject] {
+    action = [&context, arguments, given = subject->count() > 0] {
+      return Forget(context, *arguments, given);
+    };
+  });
+}
+
+}  // namespace lethe::cli

@@ -1,0 +1,22 @@
+#include <unistd.h>
+
+#include <csignal>
+#include <iostream>
+
+#include "client/cli/cli.h"
+#include "client/connection.h"
+
+int main(int argc, char** argv) {
+  std::ios::sync_with_stdio(false);
+  // A closed pipe downstream is a failed write, not a silent death in the middle of a stream.
+  std::signal(SIGPIPE, SIG_IGN);
+  lethe::cli::Io io{.in = std::cin,
+                    .out = std::cout,
+                    .err = std::cerr,
+                    .in_is_terminal = ::isatty(STDIN_FILENO) == 1,
+                    .err_is_terminal = ::isatty(STDERR_FILENO) == 1};
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  return lethe::cli::RunCli(arguments, io, [](lethe::client::Options options) {
+    return lethe::client::MakeConnection(std::move(options));
+  });
+}

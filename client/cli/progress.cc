@@ -1,0 +1,53 @@
+#include "client/cli/progress.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "client/cli/table.h"
+
+namespace lethe::cli {
+
+std::string ProgressLine(std::optional<double> fraction, uint64_t tokens, double per_second) {
+  std::string line;
+  if (fraction.has_value()) {
+    constexpr int kCells = 30;
+    const double part = std::clamp(*fraction, 0.0, 1.0);
+    const int full = static_cast<int>(part * kCells);
+    line = absl::StrFormat("[%s%s] %3d %%   ", std::string(static_cast<size_t>(full), '#'),
+                           std::string(static_cast<size_t>(kCells - full), '-'),
+                           static_cast<int>(part * 100.0));
+  }
+  absl::StrAppend(&line, FormatCount(tokens), " tokens   ",
+                  FormatCount(static_cast<uint64_t>(std::max(per_second, 0.0))), "/s");
+  return line;
+}
+
+Progress::Progress(std::ostream& stream, bool enabled, uint64_t total_bytes)
+    : stream_(stream), enabled_(enabled), total_bytes_(total_bytes), start_(absl::Now()) {}
+
+absl::Duration Progress::elapsed() const { return absl::Now() - start_; }
+
+void Progress::Update(uint64_t consumed_bytes, uint64_t tokens) {
+  if (!enabled_) return;
+  const absl::Time now = absl::Now();
+  if (now - drawn_ < absl::Milliseconds(100)) return;
+  drawn_ = now;
+  std::optional<double> fraction;
+  if (total_bytes_ > 0) {
+    fraction = static_cast<double>(consumed_bytes) / static_cast<double>(total_bytes_);
+  }
+  const double seconds = std::max(absl::ToDoubleSeconds(now - start_), 1e-3);
+  stream_ << "\r\033[K" << ProgressLine(fraction, tokens, static_cast<double>(tokens) / seconds)
+          << std::flush;
+  visible_ = true;
+}
+
+void Progress::Wipe() {
+  if (!visible_) return;
+  stream_ << "\r\033[K" << std::flush;
+  visible_ = false;
+}
+
+}  // namespace lethe::cli

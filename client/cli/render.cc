@@ -1,0 +1,243 @@
+#include "client/cli/render.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+namespace lethe::cli {
+namespace {
+
+template <typename Enum>
+std::string Lower(Enum value) {
+  return absl::StrReplaceAll(absl::AsciiStrToLower(client::ToString(value)), {{"_", "-"}});
+}
+
+Json Optional(const std::optional<double>& value) {
+  return value.has_value() ? Json(*value) : Json(nullptr);
+}
+
+Json ToJson(const client::MemoryConfig& config) {
+  Json json;
+  const bool dot = config.kernel.kind == client::Kernel::Kind::kExpDot;
+  json["kernel"] = {{"kind", client::ToString(config.kernel.kind)},
+                    {dot ? "scale" : "gamma", config.kernel.parameter}};
+  if (config.box.has_value()) json["box"] = *config.box;
+  if (config.capacity.has_value()) json["capacity"] = *config.capacity;
+  json["duplicates"] = Lower(config.duplicates);
+  json["key_dimension"] = config.key_dimension;
+  json["value_dimension"] = config.value_dimension;
+  return json;
+}
+
+}  // namespace
+
+std::string Text(const client::Partition& partition) {
+  return absl::StrCat(FormatCount(partition.margin), " margin, ", FormatCount(partition.error),
+                      " error, ", FormatCount(partition.reserve), " reserve");
+}
+
+std::string Text(client::Verdict verdict) { return Lower(verdict); }
+
+std::string Dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+Json ToJson(const client::Tenant& tenant) {
+  return {{"name", tenant.name},
+          {"create_time", tenant.create_time},
+          {"log_origin", tenant.log_origin},
+          {"verification_key", tenant.verification_key},
+          {"certificate_count", tenant.certificate_count},
+          {"memory_count", tenant.memory_count}};
+}
+
+Json ToJson(const client::Partition& partition) {
+  return {{"margin", partition.margin}, {"error", partition.error}, {"reserve", partition.reserve}};
+}
+
+Json ToJson(const client::Memory& memory) {
+  return {{"tenant", memory.name.tenant},    {"name", memory.name.memory},
+          {"config", ToJson(memory.config)}, {"create_time", memory.create_time},
+          {"phase", Lower(memory.phase)},    {"partition", ToJson(memory.partition)}};
+}
+
+Json ToJson(const client::QueryAnswer& answer) {
+  Json json = {{"readout", answer.readout},
+               {"log_denominator", answer.log_denominator},
+               {"decision", Optional(answer.decision)},
+               {"position", Lower(answer.position)}};
+  if (!answer.tokens.empty()) {
+    Json tokens = Json::array();
+    for (const client::QueryToken& token : answer.tokens) {
+      tokens.push_back({{"id", token.id}, {"weight", token.weight}, {"share", token.share}});
+    }
+    json["tokens"] = std::move(tokens);
+  }
+  return json;
+}
+
+Json ToJson(const client::ForgetResult& result) {
+  return {{"matched", result.matched},
+          {"erased", result.erased},
+          {"not_found", result.not_found},
+          {"already_erased", result.already_erased},
+          {"held", result.held},
+          {"partition_before", ToJson(result.before)},
+          {"partition_after", ToJson(result.after)},
+          {"verdict", Lower(result.verdict)},
+          {"certificate_id", result.certificate_id},
+          {"request_id", result.request_id},
+          {"state_digest", result.state_digest},
+          {"replayed", result.replayed}};
+}
+
+Json ToJson(const client::Description& description) {
+  Json json = {{"memory", ToJson(description.memory)}, {"mu", Optional(description.mu)}};
+  if (description.mu_interval.has_value()) {
+    json["mu_interval"] = {{"low", Optional(description.mu_interval->low)},
+                           {"high", Optional(description.mu_interval->high)}};
+  }
+  json["radius_squared"] = Optional(description.radius_squared);
+  json["state_digest"] = description.state_digest;
+  const client::SolverHealth& solver = description.solver;
+  json["solver"] = {{"condition", solver.condition},
+                    {"kkt_residual", solver.kkt_residual},
+                    {"duality_gap", solver.duality_gap},
+                    {"slack", solver.slack},
+                    {"precision_bits", solver.precision_bits},
+                    {"climbs", solver.climbs},
+                    {"fallbacks", solver.fallbacks}};
+  json["verdict"] = Lower(description.verdict);
+  json["subjects"] = description.subjects;
+  return json;
+}
+
+Json ToJson(const client::Certificate& certificate) {
+  return {{"id", certificate.id},
+          {"sequence", certificate.sequence},
+          {"kind", certificate.kind},
+          {"memory", certificate.memory},
+          {"create_time", certificate.create_time},
+          {"leaf_hash", certificate.leaf_hash},
+          {"previous_leaf_hash", certificate.previous_leaf_hash},
+          {"envelope", absl::Base64Escape(certificate.envelope)},
+          {"leaf", absl::Base64Escape(certificate.leaf)}};
+}
+
+Fields ToFields(const client::Tenant& tenant) {
+  return {{"tenant", tenant.name},
+          {"created", tenant.create_time},
+          {"log origin", tenant.log_origin},
+          {"key", tenant.verification_key},
+          {"certificates", FormatCount(tenant.certificate_count)},
+          {"memories", FormatCount(tenant.memory_count)}};
+}
+
+Fields ToFields(const client::Memory& memory) {
+  const client::MemoryConfig& config = memory.config;
+  const bool dot = config.kernel.kind == client::Kernel::Kind::kExpDot;
+  const std::string size = config.capacity.has_value()
+                               ? absl::StrCat("capacity ", FormatNumber(*config.capacity))
+                               : absl::StrCat("box ", FormatNumber(config.box.value_or(0.0)));
+  return {
+      {"memory", memory.name.memory},
+      {"tenant", memory.name.tenant},
+      {"created", memory.create_time},
+      {"kernel", absl::StrCat(client::ToString(config.kernel.kind), ", ", dot ? "scale " : "gamma ",
+                              FormatNumber(config.kernel.parameter))},
+      {"size", size},
+      {"duplicates", Lower(config.duplicates)},
+      {"dimensions",
+       absl::StrCat("key ", config.key_dimension, ", value ", config.value_dimension)},
+      {"phase", Lower(memory.phase)},
+      {"partition", Text(memory.partition)}};
+}
+
+Fields ToFields(const client::ForgetResult& result) {
+  Fields fields = {{"matched", FormatCount(result.matched)},
+                   {"erased", FormatCount(result.erased)},
+                   {"not found", FormatCount(result.not_found)},
+                   {"already erased", FormatCount(result.already_erased)},
+                   {"held", FormatCount(result.held)},
+                   {"partition before", Text(result.before)},
+                   {"partition after", Text(result.after)}};
+  if (result.verdict != client::Verdict::kUnspecified) {
+    fields.push_back({"verdict", Text(result.verdict)});
+  }
+  if (!result.certificate_id.empty()) fields.push_back({"certificate", result.certificate_id});
+  if (!result.state_digest.empty()) fields.push_back({"state digest", result.state_digest});
+  if (!result.request_id.empty()) {
+    fields.push_back({"request id", absl::StrCat(result.request_id,
+                                                 result.replayed ? " (answered before)" : "")});
+  }
+  return fields;
+}
+
+Fields ToFields(const client::Description& description) {
+  Fields fields = ToFields(description.memory);
+  fields.push_back({"subjects", FormatCount(description.subjects)});
+  if (description.mu.has_value()) fields.push_back({"mu", FormatNumber(*description.mu)});
+  if (description.mu_interval.has_value()) {
+    const auto& [low, high] = *description.mu_interval;
+    fields.push_back(
+        {"mu between", absl::StrCat(low.has_value() ? FormatNumber(*low) : "-inf", " and ",
+                                    high.has_value() ? FormatNumber(*high) : "inf")});
+  }
+  if (description.radius_squared.has_value()) {
+    fields.push_back({"radius squared", FormatNumber(*description.radius_squared)});
+  }
+  fields.push_back({"verdict", Text(description.verdict)});
+  fields.push_back({"state digest", description.state_digest});
+  const client::SolverHealth& solver = description.solver;
+  fields.push_back({"kkt residual", FormatNumber(solver.kkt_residual, 3)});
+  fields.push_back({"duality gap", FormatNumber(solver.duality_gap, 3)});
+  fields.push_back({"slack", FormatNumber(solver.slack, 3)});
+  fields.push_back({"condition", FormatNumber(solver.condition, 3)});
+  fields.push_back({"precision", absl::StrCat(solver.precision_bits, " bits")});
+  fields.push_back({"climbs", FormatCount(solver.climbs)});
+  fields.push_back({"fallbacks", FormatCount(solver.fallbacks)});
+  return fields;
+}
+
+void Print(Context& context, const Json& json, const std::string& text) {
+  std::ostream& out = context.io().out;
+  switch (context.globals.output) {
+    case OutputFormat::kTable:
+      out << text;
+      break;
+    case OutputFormat::kJson:
+      out << Dump(json, 2) << "\n";
+      break;
+    case OutputFormat::kJsonLines:
+      out << Dump(json) << "\n";
+      break;
+  }
+}
+
+void ListPrinter::Add(const Json& json, std::vector<std::string> row) {
+  switch (context_.globals.output) {
+    case OutputFormat::kTable:
+      table_.AddRow(std::move(row));
+      break;
+    case OutputFormat::kJson:
+      array_.push_back(json);
+      break;
+    case OutputFormat::kJsonLines:
+      context_.io().out << Dump(json) << "\n";
+      break;
+  }
+}
+
+void ListPrinter::Finish(const std::string& nothing) {
+  if (context_.globals.output == OutputFormat::kJson) context_.io().out << Dump(array_, 2) << "\n";
+  if (context_.globals.output == OutputFormat::kTable) {
+    if (table_.empty()) {
+      context_.Note(nothing);
+    } else {
+      context_.io().out << table_.Render();
+    }
+  }
+}
+
+}  // namespace lethe::cli
