@@ -7,6 +7,8 @@ add_library(lethe_warnings INTERFACE)
 target_compile_options(lethe_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast -Wcast-qual
   -Wnon-virtual-dtor -Woverloaded-virtual -Wdouble-promotion -Wextra-semi -Wimplicit-fallthrough
+  # Designated initialisers leave the rest to the members' own defaults, which is what they are for.
+  -Wno-missing-field-initializers
   -Werror
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
 

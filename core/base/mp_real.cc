@@ -1,5 +1,10 @@
 #include "core/base/mp_real.h"
 
+#include <string>
+#include <string_view>
+
+#include "core/base/check.h"
+
 namespace lethe {
 namespace {
 
@@ -100,9 +105,20 @@ DoubleDouble ToDoubleDouble(const MpReal& a) {
   mpfr_sub_d(rest.v_, a.v_, high, MPFR_RNDN);
   return QuickTwoSum(high, ToDouble(rest));
 }
-MpReal RoundToBits(const MpReal& a, int bits) {
-  MpReal result(a);
-  mpfr_prec_round(result.v_, bits, MPFR_RNDN);
+MpReal RoundToDecimal(const MpReal& a, int digits) {
+  LETHE_CHECK(mpfr_regular_p(a.v_) != 0);
+  mpfr_exp_t exponent = 0;
+  char* const text =
+      mpfr_get_str(nullptr, &exponent, 10, static_cast<size_t>(digits), a.v_, MPFR_RNDN);
+  LETHE_CHECK(text != nullptr);
+  // text holds the digits of a fraction: value = 0.DIGITS x 10^exponent.
+  const std::string_view all(text);
+  const size_t sign = all.starts_with('-') ? 1 : 0;
+  std::string number(all.substr(0, sign));
+  number.append("0.").append(all.substr(sign)).append("e").append(std::to_string(exponent));
+  mpfr_free_str(text);
+  MpReal result;
+  LETHE_CHECK(mpfr_set_str(result.v_, number.c_str(), 10, MPFR_RNDN) == 0);
   return result;
 }
 void SubtractProduct(MpReal& accumulator, const MpReal& a, const MpReal& b) {

@@ -58,8 +58,8 @@ class MpReal {
   friend double ToDouble(const MpReal& a) { return mpfr_get_d(a.v_, MPFR_RNDN); }
   // The double-double nearest to a.
   friend DoubleDouble ToDoubleDouble(const MpReal& a);
-  // The nearest number of `bits` significant bits.
-  friend MpReal RoundToBits(const MpReal& a, int bits);
+  // The number of `digits` significant decimal digits nearest to a, read back at the current precision.
+  friend MpReal RoundToDecimal(const MpReal& a, int digits);
   // accumulator -= a b, with one rounding.
   friend void SubtractProduct(MpReal& accumulator, const MpReal& a, const MpReal& b);
   // 2^exponent.
@@ -73,7 +73,7 @@ MpReal Sqrt(const MpReal& a);
 MpReal Exp(const MpReal& a);
 MpReal Abs(const MpReal& a);
 DoubleDouble ToDoubleDouble(const MpReal& a);
-MpReal RoundToBits(const MpReal& a, int bits);
+MpReal RoundToDecimal(const MpReal& a, int digits);
 void SubtractProduct(MpReal& accumulator, const MpReal& a, const MpReal& b);
 
 }  // namespace lethe

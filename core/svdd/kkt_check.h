@@ -4,7 +4,8 @@
 //     g_i = 2 sum_j K_ij a_j - K_ii + mu     reserve g_i >= 0, error g_i <= 0, margin g_i = 0
 //     gap = sum_i a_i max(g_i, 0) + (C - a_i) max(-g_i, 0)  >= |a - a*|_K^2
 //
-// where mu is an interval, the end nearest to satisfying each token is used. Cost O(n |S u E| d).
+// where mu is an interval, each token is held against the end that is harder on it. Cost O(n |S u
+// E| d).
 #ifndef LETHE_CORE_SVDD_KKT_CHECK_H_
 #define LETHE_CORE_SVDD_KKT_CHECK_H_
 
@@ -17,9 +18,10 @@ namespace lethe::svdd {
 struct KktReport {
   double max_violation = 0.0;  // the largest amount by which a g_i has the wrong sign
   double gap = 0.0;
-  double mass_error = 0.0;     // |sum a - 1|
-  double tolerance = 0.0;      // what fp64 rounding of this very evaluation can explain
-  bool labels_match_weights = false;  // reserve <=> 0, error <=> C, margin strictly between; counts too
+  double mass_error = 0.0;  // |sum a - 1|
+  double tolerance = 0.0;   // what fp64 rounding of this very evaluation can explain
+  bool labels_match_weights =
+      false;  // reserve <=> 0, error <=> C, margin strictly between; counts too
   // All of the above within tolerance.
   bool ok() const {
     return labels_match_weights && max_violation <= tolerance && mass_error <= tolerance;

@@ -5,8 +5,9 @@
 // snapshot is the correctly rounded solution for the retained tokens, or the call does not return.
 //
 // Cost, n tokens, |S| margin groups, |E| error groups, d dimensions: a token that lands in reserve
-// O((|S| + |E|) d + log n); a change of the active set O((|S| + |E|)^2) an event in double-double plus
-// O(|S|^3) in double for the proof, plus O((|S| + |E|) d) for each reserve token within the drift.
+// O((|S| + |E|) d + log n); a change of the active set O((|S| + |E|)^2) an event in double-double
+// plus O(|S|^3) in double for the proof, plus O((|S| + |E|) d) for each reserve token within the
+// drift.
 //
 // Errors: absl::InvalidArgumentError / NotFoundError for bad calls, checked before anything changes
 // (strong guarantee). Determinism: a snapshot's bits depend on the retained tokens, their order and
@@ -91,8 +92,8 @@ class ExactMemory {
   std::unique_ptr<Impl> impl_;
 };
 
-// True when both states agree in every bit that is published: phase, counts, supports (handle, label,
-// weight bits), mu or its interval.
+// True when both states agree in every bit that is published: phase, counts, supports (handle,
+// label, weight bits), mu or its interval.
 bool SameBits(const Snapshot& a, const Snapshot& b);
 
 }  // namespace lethe::svdd

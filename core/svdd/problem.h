@@ -1,15 +1,17 @@
 // The problem and everything that decides its solution besides the tokens.
 //
-//     min_a  a'Ka - diag(K)'a    s.t.  sum_i a_i = 1,  0 <= a_i <= C       K_ij = kappa(x_i, x_j)   (1)
+//     min_a  a'Ka - diag(K)'a    s.t.  sum_i a_i = 1,  0 <= a_i <= C       K_ij = kappa(x_i, x_j)
+//     (1)
 //
 // x_i in R^d are the keys of the retained tokens in insertion order. kappa is fixed, C (the box) in
-// (0, 1] is fixed. Solver and state work in mass units: w = total a, so that the two constants below
-// are exact doubles and "at the box" is an exact statement.
+// (0, 1] is fixed. Solver and state work in mass units: w = total a, so that the two constants
+// below are exact doubles and "at the box" is an exact statement.
 //
-//     1/C an integer N (to 1e-9 relative):  total = N, box = 1          otherwise:  total = 1, box = C
+//     1/C an integer N (to 1e-9 relative), or N given:  total = N, box = 1     else:  total = 1,
+//     box = C
 //
-// With fewer tokens than 1/C the problem is infeasible; the memory is then warming and every weight is
-// 1/n. docs/math.md, section 1.
+// With fewer tokens than 1/C the problem is infeasible; the memory is then warming and every weight
+// is 1/n. docs/math.md, section 1.
 #ifndef LETHE_CORE_SVDD_PROBLEM_H_
 #define LETHE_CORE_SVDD_PROBLEM_H_
 

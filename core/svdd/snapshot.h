@@ -23,32 +23,34 @@ struct SupportToken {
 
 // How a state was decided and how far it is from changing.
 struct Proof {
-  // True when the active set, every sign and every rounding is proven; false only for the warming and
-  // empty phases, whose weights are exact by definition (bounds are 0 there).
+  // True when the active set, every sign and every rounding is proven; false only for the warming
+  // and empty phases, whose weights are exact by definition (bounds are 0 there).
   bool decided_by_solver = false;
   int precision_bits = 0;       // 106: double-double; more: a higher rung
   double residual = 0.0;        // |K KT residual| of the refined solution before rounding
   double weight_bound = 0.0;    // |a - a*|_2 of the refined solution before rounding
   double decision_bound = 0.0;  // on the decision function, rounding of the weights included
   double slack = 0.0;           // lower bound on the strict complementarity of this state
-  double lambda_min = 0.0;      // lower bound on the smallest eigenvalue of K over the margin groups
-  double condition = 0.0;       // upper bound on the condition number of the same
+  double lambda_min = 0.0;  // lower bound on the smallest eigenvalue of K over the margin groups
+  double condition = 0.0;   // upper bound on the condition number of the same
 };
 
 // The value of a query. docs/math.md, section 6.
 struct Readout {
-  std::vector<double> value;        // sum_i a_i kappa(q, x_i) v_i / sum_i a_i kappa(q, x_i)
-  double log_denominator = 0.0;     // ln sum_i a_i kappa(q, x_i); finite where all kappa underflow
-  double kernel_sum = 0.0;          // sum_i a_i kappa(q, x_i); may underflow to 0
-  std::optional<double> decision;   // 2 kernel_sum - kappa(q, q) + mu, where mu is unique
+  std::vector<double> value;       // sum_i a_i kappa(q, x_i) v_i / sum_i a_i kappa(q, x_i)
+  double log_denominator = 0.0;    // ln sum_i a_i kappa(q, x_i); finite where all kappa underflow
+  double kernel_sum = 0.0;         // sum_i a_i kappa(q, x_i); may underflow to 0
+  std::optional<double> decision;  // 2 kernel_sum - kappa(q, q) + mu, where mu is unique
   // decision at both ends of the mu interval; unbounded ends are +-infinity. Equal where unique.
   double decision_low = 0.0;
   double decision_high = 0.0;
-  std::vector<double> shares;       // a_i kappa(q, x_i) / the denominator, a support token each
+  std::vector<double> shares;  // a_i kappa(q, x_i) / the denominator, a support token each
 };
 
 class Snapshot {
  public:
+  explicit Snapshot(const MemoryOptions& memory_options) : options(memory_options) {}
+
   Phase phase = Phase::kEmpty;
   MemoryOptions options;
   PartitionCounts counts;

@@ -105,6 +105,8 @@ TEST(MpRealTest, RoundsToNearestAndKeepsItsPrecision) {
     EXPECT_FALSE(MpReal(1.0) / MpReal(3.0) == third);
   }
   EXPECT_EQ(PrecisionScope::bits(), 320);
+  EXPECT_EQ(ToDouble(RoundToDecimal(MpReal(0.1), 5)), 0.1);
+  EXPECT_EQ(ToDouble(RoundToDecimal(MpReal(-1234.5678), 6)), -1234.57);
   MpReal accumulator(1.0);
   SubtractProduct(accumulator, third, MpReal(3.0));
   EXPECT_LE(ToDouble(Abs(accumulator)), 0x1p-318);

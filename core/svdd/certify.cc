@@ -1,0 +1,559 @@
+// Certification: from a point that the walk left to the correctly rounded solution.
+//
+// For fixed sets S and E the exact solution of (2) is enclosed from the residual r of the point at
+// hand (docs/math.md, section 4): with r' = r - mean(r), mass error m0 and lambda a lower bound on
+// the smallest eigenvalue of K_SS,
+//     |w - w*|_2 <= |r'| / (2 lambda) + |m0| sqrt(kmax / lambda)
+//     |w - w*|_K <= |r'| / (2 sqrt(lambda)) + |m0| sqrt(kmax) (4) |mu - mu*| <= |mean(r)| + 2
+//     sqrt(kmax) |w - w*|_K
+// and every gradient outside S moves by at most sqrt(K_ii) (2 |w - w*|_K) + |mu - mu*|. When all
+// signs come out right with these bounds, S and E are the optimal sets and w* is the solution; then
+// Ziv's test rounds it. What stays open goes up the ladder: the same in MpReal.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/base/check.h"
+#include "core/svdd/eigenvalue.h"
+#include "core/svdd/ladder.h"
+#include "core/svdd/rounding.h"
+#include "core/svdd/solver.h"
+
+namespace lethe::svdd {
+namespace {
+
+double SquareRoot(double x) { return std::sqrt(x); }
+MpReal SquareRoot(const MpReal& x) { return Sqrt(x); }
+
+// The bounds (4).
+template <typename Scalar>
+struct Enclosure {
+  Scalar weight{0.0};  // |w - w*|_2
+  Scalar kernel{0.0};  // |w - w*|_K
+  Scalar mu{0.0};      // |mu - mu*|
+
+  // `residual`: r_i; `rounding`: bounds on what r_i itself may be off.
+  static Enclosure Make(const std::vector<Scalar>& residual,
+                        const std::vector<Scalar>& rounding,
+                        const Scalar& mass_error,
+                        const Scalar& lambda,
+                        const Scalar& kmax) {
+    const Scalar n(static_cast<double>(residual.size()));
+    Scalar mean(0.0);
+    Scalar mean_rounding(0.0);
+    for (size_t i = 0; i < residual.size(); ++i) {
+      mean += residual[i];
+      mean_rounding += rounding[i];
+    }
+    mean = mean / n;
+    mean_rounding = mean_rounding / n;
+    Scalar deviation(0.0);
+    Scalar noise(0.0);
+    for (size_t i = 0; i < residual.size(); ++i) {
+      const Scalar difference = residual[i] - mean;
+      deviation += difference * difference;
+      noise += rounding[i] * rounding[i];
+    }
+    const Scalar length = SquareRoot(deviation) + SquareRoot(noise);
+    const Scalar two(2.0);
+    // A percent covers the rounding of these lines.
+    const Scalar widen(1.01);
+    Enclosure result;
+    result.weight = widen * (length / (two * lambda) + mass_error * SquareRoot(kmax / lambda));
+    result.kernel = widen * (length / (two * SquareRoot(lambda)) + mass_error * SquareRoot(kmax));
+    const Scalar shift = mean < Scalar(0.0) ? -mean : mean;
+    result.mu = widen * (shift + mean_rounding + two * SquareRoot(kmax) * result.kernel);
+    return result;
+  }
+
+  // How far a gradient with sqrt(K_ii) <= scale, scale >= 1, may be off.
+  Scalar Slack() const { return Scalar(2.0) * kernel + mu; }
+};
+
+enum class Sign { kNegative, kPositive, kTie, kOpen };
+
+template <typename Real, typename Error>
+Sign SignOf(const Real& value, const Error& error, bool tie) {
+  if (value > Real(error)) return Sign::kPositive;
+  if (value < -Real(error)) return Sign::kNegative;
+  return tie ? Sign::kTie : Sign::kOpen;
+}
+
+}  // namespace
+
+bool Solver::SweepFindsViolators(double slack) {
+  const std::vector<Violator> violators = Sweep(slack);
+  for (const Violator& violator : violators) pool_.Set(violator.group, drift_);
+  return !violators.empty();
+}
+
+// A lower bound on the gradients of the groups in the pool, in units of g. The contested are at 0.
+double Solver::ReserveSlack() const {
+  if (!contested_.empty()) return 0.0;
+  return std::max(0.0, (pool_.MinKey() - drift_) / total_);
+}
+
+Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
+  certificate = {};
+  AddDrift();
+  Proof& proof = certificate.proof;
+  proof.decided_by_solver = true;
+  proof.precision_bits = kDoubleDoubleBits;
+  const std::vector<Slot>& margin = supports_.margin();
+
+  Enclosure<double> bounds;
+  double slack = std::numeric_limits<double>::infinity();  // of weights and error gradients
+  if (!margin.empty()) {
+    std::vector<double> residual;
+    std::vector<double> rounding;
+    std::vector<double> gram;
+    double kmax = 0.0;
+    double trace = 0.0;
+    for (const Slot slot : margin) {
+      const Gradient gradient = supports_.BoundedGradient(slot);
+      residual.push_back(-gradient.h.hi);
+      rounding.push_back(gradient.error);
+      kmax = std::max(kmax, supports_.Gram(slot, slot).hi);
+      trace += supports_.Gram(slot, slot).hi;
+      for (const Slot other : margin) gram.push_back(supports_.Gram(slot, other).hi);
+    }
+    DoubleDouble mass(total_);
+    for (Slot slot = 0; slot < supports_.slots(); ++slot) {
+      const SupportSet::Entry& entry = supports_[slot];
+      if (entry.role == Role::kMargin || entry.role == Role::kError) mass -= entry.w;
+    }
+    const double mass_error = std::abs(mass.hi) + total_ * kDoubleDoubleEpsilon *
+                                                      static_cast<double>(supports_.slots() + 1);
+    const double lambda = SmallestEigenvalueBound(gram, margin.size());
+    if (!(lambda > 0.0)) return Finding::kUndecided;
+    bounds = Enclosure<double>::Make(residual, rounding, mass_error, lambda, kmax);
+    for (const double value : residual) {
+      proof.residual = std::max(proof.residual, std::abs(value) / total_);
+    }
+    proof.lambda_min = lambda;
+    proof.condition = trace / lambda;
+  }
+  certificate.slack = bounds.Slack();
+  if (SweepFindsViolators(bounds.Slack())) return Finding::kViolated;
+  if (!contested_.empty()) return Finding::kUndecided;
+
+  for (Slot slot = 0; slot < supports_.slots(); ++slot) {
+    const SupportSet::Entry& entry = supports_[slot];
+    if (entry.role == Role::kMargin) {
+      if (SignOf(entry.w, bounds.weight, false) != Sign::kPositive ||
+          SignOf(entry.cap - entry.w, bounds.weight, false) != Sign::kPositive) {
+        return Finding::kUndecided;
+      }
+      slack = std::min({slack, entry.w.hi / total_, (entry.cap - entry.w).hi / total_});
+    } else if (entry.role == Role::kError && !margin.empty()) {
+      const Gradient gradient = supports_.BoundedGradient(slot);
+      const double scale = Scale(entry.group);
+      if (SignOf(gradient.h, gradient.error + scale * bounds.Slack(), false) != Sign::kNegative) {
+        return Finding::kUndecided;
+      }
+      slack = std::min(slack, -gradient.h.hi / total_);
+    }
+  }
+
+  const DoubleDouble total(total_);
+  if (margin.empty()) {
+    // mu is an interval: [max over reserve of mu - h, min over error of mu - h].
+    DoubleDouble high;
+    double high_error = 0.0;
+    bool any = false;
+    for (Slot slot = 0; slot < supports_.slots(); ++slot) {
+      if (supports_[slot].role != Role::kError) continue;
+      const Gradient gradient = supports_.BoundedGradient(slot);
+      const DoubleDouble end = supports_.mu - gradient.h;
+      if (!any || end < high) high = end;
+      high_error = std::max(high_error, gradient.error);
+      any = true;
+    }
+    certificate.mu_high = RoundToNearest(high / total, high_error / total_, false);
+    if (!certificate.mu_high.has_value()) return Finding::kUndecided;
+    const auto lowest = LowestReserve();
+    if (!lowest.empty()) {
+      const DoubleDouble low = supports_.mu - lowest.front().second.h;
+      double low_error = 0.0;
+      for (const auto& [group, gradient] : lowest) low_error = std::max(low_error, gradient.error);
+      certificate.mu_low = RoundToNearest(low / total, low_error / total_, false);
+      if (!certificate.mu_low.has_value()) return Finding::kUndecided;
+    }
+  } else {
+    certificate.mu = RoundToNearest(supports_.mu / total, bounds.mu / total_, false);
+    if (!certificate.mu.has_value()) return Finding::kUndecided;
+  }
+  for (Slot slot = 0; slot < supports_.slots(); ++slot) {
+    const SupportSet::Entry& entry = supports_[slot];
+    const auto members = tokens_.Members(entry.group);
+    if (entry.role == Role::kError) {
+      for (const TokenHandle member : members) {
+        certificate.supports.push_back({member, Label::kError, options_.capacity.weight_at_box()});
+      }
+    } else if (entry.role == Role::kMargin &&
+               !DivideMargin(members, options_.duplicates, options_.capacity, entry.w,
+                             bounds.weight, false, certificate.supports)) {
+      return Finding::kUndecided;
+    }
+  }
+  proof.weight_bound = bounds.weight / total_;
+  proof.decision_bound = bounds.Slack() / total_;
+  proof.slack = std::min(slack, ReserveSlack());
+  return Finding::kPublished;
+}
+
+// One rung above double-double: kernel values of this precision among the groups that are looked
+// at.
+template <>
+class Solver::Rung<MpReal> {
+ public:
+  Rung(const Solver& solver, int bits)
+      : solver_(solver), bits_(bits), unit_(MpReal::PowerOfTwo(-bits)) {
+    for (Slot slot = 0; slot < solver.supports_.slots(); ++slot) {
+      const SupportSet::Entry& entry = solver.supports_[slot];
+      if (entry.role != Role::kMargin && entry.role != Role::kError) continue;
+      groups_.push_back(entry.group);
+      weights_.push_back(MpReal(entry.w));
+      if (entry.role == Role::kMargin) margin_.push_back(groups_.size() - 1);
+    }
+    mu_ = MpReal(solver.supports_.mu);
+  }
+
+  struct Bounded {
+    MpReal value;
+    MpReal error;
+  };
+
+  // Solves (2) at this precision and bounds the error; false when this precision cannot.
+  bool SolveMargin() {
+    if (margin_.empty()) return true;
+    CholeskyFactor<MpReal> factor;
+    MpReal kmax(0.0);
+    double units = 0.0;
+    for (const size_t i : margin_) {
+      std::vector<MpReal> row;
+      for (const size_t j : margin_) {
+        if (j == i) break;
+        const kernel::ApproximateMp& value = Value(groups_[i], groups_[j]);
+        row.push_back(value.value);
+        units = std::max(units, value.units);
+      }
+      const kernel::ApproximateMp& diagonal = Value(groups_[i], groups_[i]);
+      units = std::max(units, diagonal.units);
+      if (diagonal.value > kmax) kmax = diagonal.value;
+      if (!factor.Append(std::move(row), diagonal.value,
+                         diagonal.value * MpReal::PowerOfTwo(40 - bits_))) {
+        return false;
+      }
+    }
+    const auto n = static_cast<double>(margin_.size());
+    // Errors of the entries and of the factorisation, as in eigenvalue.h, and of the inverse's
+    // norm.
+    lambda_ = MpReal(0.97) * factor.SmallestEigenvalueBound() -
+              MpReal(n * (units + 2 * n + 8)) * unit_ * kmax;
+    if (!(lambda_ > MpReal(0.0))) return false;
+
+    MpReal mass(solver_.total_);
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      if (!IsMargin(i)) mass -= weights_[i];
+    }
+    std::vector<MpReal> b;
+    for (const size_t i : margin_) {
+      MpReal value = MpReal(solver_.total_) * Value(groups_[i], groups_[i]).value;
+      for (size_t j = 0; j < groups_.size(); ++j) {
+        if (IsMargin(j)) continue;
+        SubtractProduct(value, Value(groups_[i], groups_[j]).value, weights_[j] + weights_[j]);
+      }
+      b.push_back(std::move(value));
+    }
+    std::vector<MpReal> w;
+    SolveBordered(factor, std::move(b), mass, w, mu_);
+    for (size_t p = 0; p < margin_.size(); ++p) weights_[margin_[p]] = std::move(w[p]);
+
+    std::vector<MpReal> residual;
+    std::vector<MpReal> rounding;
+    for (const size_t i : margin_) {
+      Bounded gradient = GradientOf(groups_[i]);
+      residual.push_back(-gradient.value);
+      rounding.push_back(std::move(gradient.error));
+    }
+    MpReal left(solver_.total_);
+    for (const MpReal& weight : weights_) left -= weight;
+    const MpReal mass_error = Abs(left) + MpReal(solver_.total_ * (n + 4)) * unit_;
+    bounds_ = Enclosure<MpReal>::Make(residual, rounding, mass_error, lambda_, kmax);
+    kmax_ = ToDouble(kmax);
+    return true;
+  }
+
+  // The gradient of any group at this rung's weights, with the kernel's and the rounding's error.
+  Bounded GradientOf(GroupIndex group) {
+    MpReal sum(0.0);
+    MpReal error(0.0);
+    for (size_t j = 0; j < groups_.size(); ++j) {
+      const kernel::ApproximateMp& value = Value(group, groups_[j]);
+      const MpReal product = value.value * weights_[j];
+      sum += product;
+      error += Abs(product) * MpReal(value.units);
+    }
+    const kernel::ApproximateMp& own = Value(group, group);
+    const MpReal diagonal = MpReal(solver_.total_) * own.value;
+    const MpReal two(2.0);
+    const MpReal magnitude = two * Abs(sum) + diagonal + Abs(mu_);
+    error = (two * error + diagonal * MpReal(own.units) +
+             magnitude * MpReal(static_cast<double>(groups_.size() + 8))) *
+            unit_;
+    return {two * sum - diagonal + mu_, error};
+  }
+
+  const std::vector<GroupIndex>& groups() const { return groups_; }
+  const MpReal& weight(size_t i) const { return weights_[i]; }
+  const MpReal& mu() const { return mu_; }
+  const Enclosure<MpReal>& bounds() const { return bounds_; }
+  const MpReal& lambda() const { return lambda_; }
+  bool IsMargin(size_t i) const { return std::binary_search(margin_.begin(), margin_.end(), i); }
+  bool has_margin() const { return !margin_.empty(); }
+  double kmax() const { return kmax_; }
+
+  // An error this small calls what it cannot decide a tie.
+  bool TieAllowed(const MpReal& error, double scale) const {
+    return error <= MpReal(scale) * MpReal::PowerOfTwo(-kTieBits) || bits_ == kTopRung;
+  }
+
+ private:
+  const kernel::ApproximateMp& Value(GroupIndex a, GroupIndex b) {
+    const uint64_t key = (uint64_t{std::min(a, b)} << 32) | std::max(a, b);
+    const auto found = values_.find(key);
+    if (found != values_.end()) return *found->second;
+    auto value = std::make_unique<kernel::ApproximateMp>(kernel::EvaluateMp(
+        solver_.options_.kernel, solver_.tokens_.Key(a), solver_.tokens_.Key(b)));
+    return *values_.emplace(key, std::move(value)).first->second;
+  }
+
+  const Solver& solver_;
+  const int bits_;
+  const MpReal unit_;
+  std::vector<GroupIndex> groups_;  // with weight
+  std::vector<MpReal> weights_;
+  std::vector<size_t> margin_;  // positions in groups_, increasing
+  MpReal mu_;
+  MpReal lambda_;
+  Enclosure<MpReal> bounds_;
+  double kmax_ = 0.0;
+  absl::flat_hash_map<uint64_t, std::unique_ptr<kernel::ApproximateMp>> values_;
+};
+
+Solver::Finding Solver::CertifyMp(int bits, Certificate& certificate) {
+  const PrecisionScope scope(bits);
+  for (;;) {
+    certificate = {};
+    Rung<MpReal> rung(*this, bits);
+    if (!rung.SolveMargin()) return Finding::kUndecided;
+    const Enclosure<MpReal>& bounds = rung.bounds();
+    const MpReal zero(0.0);
+
+    // Weights against their bounds. A tie leaves the margin, and the rest is solved again.
+    bool left_margin = false;
+    double slack = std::numeric_limits<double>::infinity();
+    const bool weight_tie = rung.TieAllowed(bounds.weight, total_);
+    for (size_t i = 0; i < rung.groups().size(); ++i) {
+      if (!rung.IsMargin(i)) continue;
+      const Slot slot = supports_.Find(rung.groups()[i]).value();
+      const MpReal room = MpReal(supports_[slot].cap) - rung.weight(i);
+      const Sign low = SignOf(rung.weight(i), bounds.weight, weight_tie);
+      const Sign high = SignOf(room, bounds.weight, weight_tie);
+      if (low == Sign::kOpen || high == Sign::kOpen) return Finding::kUndecided;
+      if (low == Sign::kNegative || high == Sign::kNegative) {
+        RepairMp(bits);
+        return Finding::kViolated;
+      }
+      if (low == Sign::kTie || high == Sign::kTie) {
+        if (factor_ok_) {
+          supports_.LeaveMargin(slot, low == Sign::kTie ? Role::kLeaving : Role::kError);
+        } else {
+          std::vector<Slot> margin = supports_.margin();
+          std::erase(margin, slot);
+          supports_[slot].role = low == Sign::kTie ? Role::kLeaving : Role::kError;
+          supports_[slot].w = low == Sign::kTie ? DoubleDouble() : supports_[slot].cap;
+          factor_ok_ = supports_.RebuildFactor(std::move(margin));
+        }
+        if (low == Sign::kTie) pool_.Set(rung.groups()[i], drift_);
+        left_margin = true;
+        continue;
+      }
+      slack = std::min({slack, ToDouble(rung.weight(i)) / total_, ToDouble(room) / total_});
+    }
+    if (left_margin) {
+      if (supports_.margin().empty()) supports_.SetMuToUpperEnd();
+      AddDrift();
+      ReturnContested();
+      continue;
+    }
+
+    // The point moves to this rung's solution; what that brings within reach is looked at.
+    for (size_t i = 0; i < rung.groups().size(); ++i) {
+      if (!rung.IsMargin(i)) continue;
+      supports_[supports_.Find(rung.groups()[i]).value()].w = ToDoubleDouble(rung.weight(i));
+    }
+    if (rung.has_margin()) supports_.mu = ToDoubleDouble(rung.mu());
+    AddDrift();
+    ReturnContested();
+    const MpReal slack_mp = bounds.Slack();
+    // Including that the stored weights are double-doubles.
+    const double slack_double = ToDouble(slack_mp) + 0x1p-100 * total_ * std::max(1.0, rung.kmax());
+    if (SweepFindsViolators(slack_double)) return Finding::kViolated;
+
+    // Signs of gradients: error groups, and reserve groups that double-double left open.
+    std::vector<std::pair<GroupIndex, bool>> open;  // and whether it is an error group
+    for (size_t i = 0; i < rung.groups().size(); ++i) {
+      if (rung.IsMargin(i) || !rung.has_margin()) continue;
+      const GroupIndex group = rung.groups()[i];
+      const Gradient gradient = supports_.BoundedGradient(supports_.Find(group).value());
+      const double error = gradient.error + Scale(group) * slack_double;
+      if (SignOf(gradient.h, error, false) == Sign::kNegative) {
+        slack = std::min(slack, -gradient.h.hi / total_);
+      } else {
+        open.emplace_back(group, true);
+      }
+    }
+    // mu's upper end, needed before the signs where there is no margin.
+    MpReal mu = rung.mu();
+    MpReal mu_error = bounds.mu;
+    if (!rung.has_margin()) {
+      bool any = false;
+      for (const GroupIndex group : rung.groups()) {
+        const Rung<MpReal>::Bounded gradient = rung.GradientOf(group);
+        const MpReal end = rung.mu() - gradient.value;
+        if (!any || end < mu) mu = end;
+        if (gradient.error > mu_error) mu_error = gradient.error;
+        any = true;
+      }
+    }
+    for (const GroupIndex group : contested_) open.emplace_back(group, false);
+    for (const auto& [group, is_error] : open) {
+      Rung<MpReal>::Bounded gradient = rung.GradientOf(group);
+      const double scale = Scale(group);
+      if (rung.has_margin()) {
+        gradient.error += MpReal(scale) * slack_mp;
+      } else {
+        gradient.value += mu - rung.mu();
+        gradient.error += mu_error;
+      }
+      const Sign sign = SignOf(gradient.value, gradient.error,
+                               rung.TieAllowed(gradient.error, total_ * scale * scale));
+      if (sign == Sign::kOpen) return Finding::kUndecided;
+      if (sign == (is_error ? Sign::kPositive : Sign::kNegative)) {
+        RepairMp(bits);
+        return Finding::kViolated;
+      }
+      slack =
+          std::min(slack, sign == Sign::kTie ? 0.0 : std::abs(ToDouble(gradient.value)) / total_);
+    }
+
+    // All signs are right; now the roundings. Exact midpoints (or zeros, for mu) stay open on every
+    // rung.
+    const MpReal total(total_);
+    const bool top = bits == kTopRung;
+    const auto round_mu = [&](const MpReal& value, const MpReal& error) {
+      const bool nonzero = Abs(value) > error;
+      const bool below_subnormals = error < MpReal::PowerOfTwo(-1080);
+      return RoundToNearest(
+          value / total, error / total,
+          top || below_subnormals || (nonzero && rung.TieAllowed(error, ToDouble(Abs(value)))));
+    };
+    if (rung.has_margin()) {
+      certificate.mu = round_mu(mu, mu_error);
+      if (!certificate.mu.has_value()) return Finding::kUndecided;
+    } else {
+      certificate.mu_high = round_mu(mu, mu_error);
+      if (!certificate.mu_high.has_value()) return Finding::kUndecided;
+      const auto lowest = LowestReserve();
+      if (!lowest.empty()) {
+        MpReal low(0.0);
+        MpReal low_error(0.0);
+        for (size_t i = 0; i < lowest.size(); ++i) {
+          const Rung<MpReal>::Bounded gradient = rung.GradientOf(lowest[i].first);
+          const MpReal end = rung.mu() - gradient.value;
+          if (i == 0 || end > low) low = end;
+          if (gradient.error > low_error) low_error = gradient.error;
+        }
+        certificate.mu_low = round_mu(low, low_error);
+        if (!certificate.mu_low.has_value()) return Finding::kUndecided;
+      }
+      if (SweepFindsViolators(0.0)) return Finding::kViolated;
+    }
+    for (size_t i = 0; i < rung.groups().size(); ++i) {
+      const auto members = tokens_.Members(rung.groups()[i]);
+      if (!rung.IsMargin(i)) {
+        for (const TokenHandle member : members) {
+          certificate.supports.push_back(
+              {member, Label::kError, options_.capacity.weight_at_box()});
+        }
+      } else if (!DivideMargin(members, options_.duplicates, options_.capacity, rung.weight(i),
+                               bounds.weight, weight_tie, certificate.supports)) {
+        return Finding::kUndecided;
+      }
+    }
+    Proof& proof = certificate.proof;
+    proof.decided_by_solver = true;
+    proof.precision_bits = bits;
+    proof.weight_bound = ToDouble(bounds.weight) / total_;
+    proof.decision_bound = ToDouble(slack_mp) / total_;
+    proof.residual = proof.decision_bound;
+    proof.lambda_min = ToDouble(rung.lambda());
+    proof.condition = rung.has_margin() ? static_cast<double>(supports_.margin().size()) *
+                                              rung.kmax() / proof.lambda_min
+                                        : 0.0;
+    proof.slack = std::min(slack, ReserveSlack());
+    certificate.slack = slack_double;
+    return Finding::kPublished;
+  }
+}
+
+// a'Ka in fp64 over the rounded weights, groups in the order of their first member: the same bits
+// whatever slots they stand in.
+double Solver::QuadraticForm(const std::vector<SupportToken>& supports) const {
+  std::vector<Slot> slots;
+  std::vector<double> mass;
+  absl::flat_hash_map<GroupIndex, size_t> position;
+  for (const SupportToken& token : supports) {
+    const GroupIndex group = tokens_.GroupOf(token.handle);
+    const auto [entry, inserted] = position.try_emplace(group, slots.size());
+    if (inserted) {
+      slots.push_back(supports_.Find(group).value());
+      mass.push_back(0.0);
+    }
+    mass[entry->second] += token.alpha;
+  }
+  double sum = 0.0;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    double row = 0.0;
+    for (size_t j = 0; j < slots.size(); ++j)
+      row += supports_.Gram(slots[i], slots[j]).hi * mass[j];
+    sum += mass[i] * row;
+  }
+  return sum;
+}
+
+Solver::Certificate Solver::Certify() {
+  Certificate certificate;
+  // Every violation found lowers the objective; the bound is a safety net for our own mistakes.
+  for (int round = 0; round < 1000; ++round) {
+    Finding finding = CertifyDoubleDouble(certificate);
+    for (const int bits : kLadder) {
+      if (finding != Finding::kUndecided) break;
+      finding = CertifyMp(bits, certificate);
+    }
+    if (finding == Finding::kPublished) {
+      std::sort(certificate.supports.begin(), certificate.supports.end(),
+                [](const SupportToken& a, const SupportToken& b) { return a.handle < b.handle; });
+      certificate.quadratic_form = QuadraticForm(certificate.supports);
+      return certificate;
+    }
+    LETHE_CHECK(finding == Finding::kViolated);
+    Settle();
+  }
+  LETHE_CHECK(false);
+}
+
+}  // namespace lethe::svdd

@@ -1,0 +1,155 @@
+#include "core/svdd/memory.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
+#include "core/svdd/ladder.h"
+#include "core/svdd/solver.h"
+
+namespace lethe::svdd {
+namespace {
+
+absl::Status CheckVector(absl::string_view field, std::span<const double> vector, int dimension) {
+  if (vector.size() != static_cast<size_t>(dimension)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": has ", vector.size(), " numbers, this memory's have ", dimension));
+  }
+  for (size_t k = 0; k < vector.size(); ++k) {
+    if (!std::isfinite(vector[k])) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          field, "[", k, "]: must be finite, got ", std::isnan(vector[k]) ? "NaN" : "an infinity"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+class ExactMemory::Impl {
+ public:
+  explicit Impl(const MemoryOptions& memory_options)
+      : options(memory_options), solver(memory_options) {
+    state = std::make_shared<const Snapshot>(solver.Publish());
+  }
+
+  UpdateReport Finish(const PartitionCounts& before) {
+    state = std::make_shared<const Snapshot>(solver.Publish());
+    ++counters.updates;
+    if (state->proof.precision_bits > kDoubleDoubleBits) ++counters.climbs;
+    if (solver.method() == Method::kFallback) ++counters.fallbacks;
+    return {.before = before,
+            .after = state->counts,
+            .method = solver.method(),
+            .events = solver.events(),
+            .precision_bits = state->proof.precision_bits};
+  }
+
+  absl::Status CheckHandles(std::span<const TokenHandle> handles) const {
+    std::vector<TokenHandle> sorted(handles.begin(), handles.end());
+    std::sort(sorted.begin(), sorted.end());
+    for (size_t i = 0; i < sorted.size(); ++i) {
+      if (!solver.tokens().Contains(sorted[i])) {
+        return absl::NotFoundError(absl::StrCat("handles: no token ", sorted[i]));
+      }
+      if (i > 0 && sorted[i] == sorted[i - 1]) {
+        return absl::InvalidArgumentError(absl::StrCat("handles: token ", sorted[i], " twice"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const MemoryOptions options;
+  Solver solver;
+  std::shared_ptr<const Snapshot> state;
+  SolverCounters counters;
+  TokenHandle last_handle = 0;
+  bool any_handle = false;
+};
+
+absl::StatusOr<std::unique_ptr<ExactMemory>> ExactMemory::Create(const MemoryOptions& options) {
+  LETHE_RETURN_IF_ERROR(svdd::Validate(options));
+  return absl::WrapUnique(new ExactMemory(std::make_unique<Impl>(options)));
+}
+
+ExactMemory::ExactMemory(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ExactMemory::~ExactMemory() = default;
+
+absl::Status ExactMemory::Validate(std::span<const double> key,
+                                   std::span<const double> value) const {
+  LETHE_RETURN_IF_ERROR(CheckVector("key", key, impl_->options.key_dimension));
+  LETHE_RETURN_IF_ERROR(kernel::ValidateKey(impl_->options.kernel, key));
+  return CheckVector("value", value, impl_->options.value_dimension);
+}
+
+absl::StatusOr<UpdateReport> ExactMemory::Insert(std::span<const NewToken> tokens) {
+  TokenHandle last = impl_->last_handle;
+  bool any = impl_->any_handle;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (any && tokens[i].handle <= last) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tokens[", i, "].handle: must be above ", last));
+    }
+    last = tokens[i].handle;
+    any = true;
+    if (absl::Status status = Validate(tokens[i].key, tokens[i].value); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("tokens[", i, "].", status.message()));
+    }
+  }
+  const PartitionCounts before = impl_->state->counts;
+  impl_->last_handle = last;
+  impl_->any_handle = any;
+  impl_->solver.Insert(tokens);
+  return impl_->Finish(before);
+}
+
+absl::StatusOr<UpdateReport> ExactMemory::Forget(std::span<const TokenHandle> handles) {
+  LETHE_RETURN_IF_ERROR(impl_->CheckHandles(handles));
+  const PartitionCounts before = impl_->state->counts;
+  impl_->solver.Forget(handles);
+  return impl_->Finish(before);
+}
+
+std::shared_ptr<const Snapshot> ExactMemory::snapshot() const { return impl_->state; }
+
+std::shared_ptr<const Snapshot> ExactMemory::Refit() const {
+  const TokenTable& tokens = impl_->solver.tokens();
+  std::vector<NewToken> all;
+  for (const TokenHandle handle : tokens.Handles()) {
+    all.push_back({handle, tokens.Key(tokens.GroupOf(handle)), tokens.Value(handle)});
+  }
+  Solver solver(impl_->options);
+  solver.Insert(all);
+  return std::make_shared<const Snapshot>(solver.Publish());
+}
+
+absl::StatusOr<std::shared_ptr<const Snapshot>> ExactMemory::Preview(
+    std::span<const TokenHandle> handles) const {
+  LETHE_RETURN_IF_ERROR(impl_->CheckHandles(handles));
+  Solver solver = impl_->solver;
+  solver.Forget(handles);
+  return std::make_shared<const Snapshot>(solver.Publish());
+}
+
+size_t ExactMemory::size() const { return impl_->solver.tokens().size(); }
+const SolverCounters& ExactMemory::counters() const { return impl_->counters; }
+
+bool SameBits(const Snapshot& a, const Snapshot& b) {
+  const auto same = [](const std::optional<double>& x, const std::optional<double>& y) {
+    return x.has_value() == y.has_value() &&
+           (!x.has_value() || std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y));
+  };
+  return a.phase == b.phase && a.counts == b.counts && same(a.mu, b.mu) &&
+         same(a.mu_low, b.mu_low) && same(a.mu_high, b.mu_high) &&
+         std::ranges::equal(
+             a.supports, b.supports, [](const SupportToken& x, const SupportToken& y) {
+               return x.handle == y.handle && x.label == y.label &&
+                      std::bit_cast<uint64_t>(x.alpha) == std::bit_cast<uint64_t>(y.alpha);
+             });
+}
+
+}  // namespace lethe::svdd

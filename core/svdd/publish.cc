@@ -1,0 +1,65 @@
+// From a certified point to the snapshot that readers see.
+#include <algorithm>
+
+#include "core/svdd/solver.h"
+
+namespace lethe::svdd {
+
+Snapshot Solver::WarmingSnapshot() const {
+  Snapshot snapshot(options_);
+  const std::vector<TokenHandle> handles = tokens_.Handles();
+  snapshot.phase = handles.empty() ? Phase::kEmpty : Phase::kWarming;
+  const double alpha = handles.empty() ? 0.0 : 1.0 / static_cast<double>(handles.size());
+  for (const TokenHandle handle : handles) {
+    snapshot.supports.push_back({handle, Label::kError, alpha});
+  }
+  return snapshot;
+}
+
+Snapshot Solver::MakeSnapshot(const Certificate& certificate) const {
+  Snapshot snapshot(options_);
+  snapshot.phase = Phase::kActive;
+  snapshot.supports = certificate.supports;
+  snapshot.mu = certificate.mu;
+  snapshot.mu_low = certificate.mu_low;
+  snapshot.mu_high = certificate.mu_high;
+  snapshot.proof = certificate.proof;
+  if (snapshot.mu.has_value()) {
+    snapshot.radius_squared = certificate.quadratic_form + *snapshot.mu;
+  }
+  return snapshot;
+}
+
+Snapshot Solver::Publish() {
+  Snapshot snapshot(options_);
+  if (!active_) {
+    snapshot = WarmingSnapshot();
+  } else {
+    // A state whose weights did not move is still the solution when no new group violates it.
+    bool reuse = certified_ != nullptr && drift_ == certified_drift_ && certified_->mu.has_value();
+    if (reuse) {
+      ReturnContested();
+      const bool violated = SweepFindsViolators(certified_->slack);
+      reuse = !violated && contested_.empty();
+      if (violated) Settle();
+    }
+    if (!reuse) {
+      certified_ = std::make_shared<const Certificate>(Certify());
+      certified_drift_ = drift_;
+    }
+    snapshot = MakeSnapshot(*certified_);
+    snapshot.proof.slack = std::min(snapshot.proof.slack, ReserveSlack());
+  }
+
+  for (const SupportToken& token : snapshot.supports) {
+    const auto key = tokens_.Key(tokens_.GroupOf(token.handle));
+    const auto value = tokens_.Value(token.handle);
+    snapshot.keys.insert(snapshot.keys.end(), key.begin(), key.end());
+    snapshot.values.insert(snapshot.values.end(), value.begin(), value.end());
+    (token.label == Label::kMargin ? snapshot.counts.margin : snapshot.counts.error) += 1;
+  }
+  snapshot.counts.reserve = tokens_.size() - snapshot.supports.size();
+  return snapshot;
+}
+
+}  // namespace lethe::svdd

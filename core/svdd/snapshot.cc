@@ -1,0 +1,71 @@
+#include "core/svdd/snapshot.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/base/check.h"
+#include "core/kernel/exp.h"
+
+namespace lethe::svdd {
+namespace {
+
+// exp never sees more than this, so that a sum of kernel values stays finite.
+constexpr double kLargestExponent = 709.0;
+
+}  // namespace
+
+Readout Snapshot::Query(std::span<const double> query, bool want_shares) const {
+  const auto d = static_cast<size_t>(options.key_dimension);
+  const auto m = static_cast<size_t>(options.value_dimension);
+  LETHE_CHECK(phase != Phase::kEmpty && query.size() == d);
+
+  // Exponents in double-double: far from everything they are large, and an error of 1e-16 of them
+  // would show in the readout.
+  std::vector<DoubleDouble> exponents;
+  exponents.reserve(supports.size());
+  const DoubleDouble* largest = nullptr;
+  for (size_t i = 0; i < supports.size(); ++i) {
+    exponents.push_back(kernel::Exponent(options.kernel, query, {keys.data() + i * d, d}));
+  }
+  for (const DoubleDouble& exponent : exponents) {
+    if (largest == nullptr || exponent > *largest) largest = &exponent;
+  }
+  const DoubleDouble shift = *largest;
+
+  Readout result;
+  result.value.assign(m, 0.0);
+  if (want_shares) result.shares.reserve(supports.size());
+  double denominator = 0.0;
+  for (size_t i = 0; i < supports.size(); ++i) {
+    const double weight = supports[i].alpha * kernel::ExpDouble(exponents[i] - shift);
+    denominator += weight;
+    if (want_shares) result.shares.push_back(weight);
+    for (size_t k = 0; k < m; ++k) result.value[k] += weight * values[i * m + k];
+  }
+  for (double& value : result.value) value /= denominator;
+  for (double& share : result.shares) share /= denominator;
+  result.log_denominator = shift.hi + std::log(denominator);
+  result.kernel_sum =
+      denominator * kernel::ExpDouble(std::min(shift, DoubleDouble(kLargestExponent)));
+
+  if (phase == Phase::kActive) {
+    const double self =
+        options.kernel.kind == kernel::KernelKind::kExpDot
+            ? kernel::ExpDouble(std::min(kernel::Exponent(options.kernel, query, query),
+                                         DoubleDouble(kLargestExponent)))
+            : 1.0;
+    const double base = 2 * result.kernel_sum - self;
+    if (mu.has_value()) {
+      result.decision = base + *mu;
+      result.decision_low = result.decision_high = *result.decision;
+    } else {
+      constexpr double kInfinity = std::numeric_limits<double>::infinity();
+      result.decision_low = mu_low.has_value() ? base + *mu_low : -kInfinity;
+      result.decision_high = mu_high.has_value() ? base + *mu_high : kInfinity;
+    }
+  }
+  return result;
+}
+
+}  // namespace lethe::svdd

@@ -1,0 +1,225 @@
+#include "core/svdd/solver.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/base/check.h"
+
+namespace lethe::svdd {
+namespace {
+
+// Gradients this close to zero, relative to total max(K_ii), are left to the upper rungs: the
+// walk's own rounding is below it.
+constexpr double kGradientNoise = 0x1p-90;
+
+}  // namespace
+
+Solver::Solver(const MemoryOptions& options)
+    : options_(options),
+      total_(options.capacity.total()),
+      box_(options.capacity.box()),
+      tokens_(static_cast<size_t>(options.key_dimension),
+              static_cast<size_t>(options.value_dimension)),
+      supports_(options.kernel, options.capacity.total()) {}
+
+DoubleDouble Solver::GroupCap(GroupIndex group) const {
+  return TwoProduct(static_cast<double>(tokens_.Members(group).size()), box_);
+}
+
+double Solver::Scale(GroupIndex group) const {
+  if (options_.kernel.kind != kernel::KernelKind::kExpDot) return 1.0;
+  const double diagonal = kernel::Diagonal(options_.kernel, tokens_.Key(group));
+  return std::max(1.0, std::sqrt(diagonal) * (1 + 0x1p-30));
+}
+
+void Solver::AddDrift() {
+  // The sum itself rounds; the second term keeps it an upper bound.
+  drift_ += supports_.TakeDrift() + drift_ * 0x1p-51;
+}
+
+void Solver::PutInPool(GroupIndex group, double h_lower_bound) {
+  pool_.Set(group, drift_ + h_lower_bound / Scale(group) * (1 - 0x1p-40));
+}
+
+void Solver::ReturnContested() {
+  for (const GroupIndex group : contested_) pool_.Set(group, drift_);
+  contested_.clear();
+}
+
+SupportSet::Gradient Solver::Evaluate(GroupIndex group, double slack) const {
+  Gradient gradient = supports_.CoarseGradient(group, tokens_);
+  gradient.error += slack;
+  if (std::abs(gradient.h.hi) > gradient.error) return gradient;
+  gradient = supports_.FineGradient(group, tokens_);
+  const double scale = Scale(group);
+  gradient.error = std::max(gradient.error, kGradientNoise * total_ * scale * scale) + slack;
+  return gradient;
+}
+
+std::vector<Solver::Violator> Solver::Sweep(double slack) {
+  std::vector<Violator> violators;
+  std::vector<GroupIndex> reached;
+  while (const auto group = pool_.PopReached(drift_ + slack)) reached.push_back(*group);
+  for (const GroupIndex group : reached) {
+    const double scale = Scale(group);
+    const Gradient gradient = Evaluate(group, slack * scale);
+    if (gradient.h.hi > gradient.error) {
+      PutInPool(group, gradient.h.hi - gradient.error + slack * scale);
+    } else if (gradient.h.hi < -gradient.error) {
+      violators.push_back({gradient.h.hi / scale, group});
+    } else {
+      contested_.push_back(group);
+    }
+  }
+  std::sort(violators.begin(), violators.end(), [](const Violator& a, const Violator& b) {
+    return a.depth < b.depth || (a.depth == b.depth && a.group < b.group);
+  });
+  return violators;
+}
+
+void Solver::Settle() {
+  const size_t limit = 1000 + 50 * supports_.slots();
+  size_t walks = 0;
+  for (;;) {
+    AddDrift();
+    ReturnContested();
+    const std::vector<Violator> violators = Sweep(0.0);
+    if (violators.empty()) return;
+    for (size_t i = 0; i < violators.size(); ++i) {
+      const GroupIndex group = violators[i].group;
+      const Gradient gradient = Evaluate(group, 0.0);
+      if (gradient.h.hi >= -gradient.error) {
+        // The walks before it mended this one too.
+        pool_.Set(group, drift_);
+        continue;
+      }
+      if (++walks > limit || !factor_ok_ || !EnterByWalk(group, gradient.h)) {
+        std::vector<GroupIndex> rest;
+        for (size_t j = i; j < violators.size(); ++j) rest.push_back(violators[j].group);
+        SolveByActiveSet(std::move(rest));
+        break;
+      }
+      AddDrift();
+    }
+  }
+}
+
+void Solver::SolveCold() {
+  supports_.Clear();
+  pool_.Clear();
+  contested_.clear();
+  certified_ = nullptr;
+  drift_ = 0.0;
+  factor_ok_ = true;
+  active_ = true;
+  method_ = Method::kCold;
+  for (GroupIndex group = 0; group < tokens_.group_limit(); ++group) {
+    if (!tokens_.Members(group).empty()) {
+      pool_.Set(group, -std::numeric_limits<double>::max());
+    }
+  }
+  SolveByActiveSet({});
+  method_ = Method::kCold;
+}
+
+void Solver::Insert(std::span<const NewToken> tokens) {
+  method_ = Method::kUnchanged;
+  events_ = 0;
+  std::vector<GroupIndex> grown;
+  for (const NewToken& token : tokens) {
+    const GroupIndex group = tokens_.Add(token.handle, token.key, token.value);
+    if (active_) grown.push_back(group);
+  }
+  if (options_.capacity.Warming(tokens_.size())) return;
+  if (!active_) {
+    SolveCold();
+    return;
+  }
+  std::sort(grown.begin(), grown.end());
+  grown.erase(std::unique(grown.begin(), grown.end()), grown.end());
+  std::vector<GroupIndex> given_up;
+  for (const GroupIndex group : grown) {
+    const std::optional<Slot> slot = supports_.Find(group);
+    if (!slot.has_value()) {
+      pool_.Set(group, -std::numeric_limits<double>::max());
+      continue;
+    }
+    // One more copy of a key that carries weight: only its cap grows, which matters at the cap.
+    supports_[*slot].cap = GroupCap(group);
+    certified_ = nullptr;
+    if (supports_[*slot].role == Role::kError && (!factor_ok_ || !RaiseByWalk(*slot))) {
+      given_up.push_back(group);
+      factor_ok_ = false;
+    }
+  }
+  if (!given_up.empty()) SolveByActiveSet({});
+  Settle();
+}
+
+void Solver::Forget(std::span<const TokenHandle> handles) {
+  method_ = Method::kUnchanged;
+  events_ = 0;
+  std::vector<GroupIndex> shrunk;
+  for (const TokenHandle handle : handles) shrunk.push_back(tokens_.Remove(handle));
+  std::sort(shrunk.begin(), shrunk.end());
+  shrunk.erase(std::unique(shrunk.begin(), shrunk.end()), shrunk.end());
+  if (active_ && options_.capacity.Warming(tokens_.size())) {
+    active_ = false;
+    supports_.Clear();
+    pool_.Clear();
+    contested_.clear();
+    method_ = Method::kWalk;
+  }
+  if (active_) {
+    // Groups without tokens must not be chosen to take up weight.
+    ReturnContested();
+    for (const GroupIndex group : shrunk) {
+      if (tokens_.Members(group).empty()) pool_.Remove(group);
+    }
+    bool walked = factor_ok_;
+    for (const GroupIndex group : shrunk) {
+      const std::optional<Slot> slot = supports_.Find(group);
+      if (!slot.has_value()) continue;
+      certified_ = nullptr;
+      const DoubleDouble cap = GroupCap(group);
+      if (walked && supports_[*slot].w > cap) {
+        walked = LowerByWalk(*slot, cap);
+      }
+      supports_[*slot].cap = cap;
+    }
+    if (!walked) SolveByActiveSet({});
+    AddDrift();
+    Settle();
+  }
+  for (const GroupIndex group : shrunk) {
+    if (tokens_.Members(group).empty()) tokens_.ReleaseGroup(group);
+  }
+}
+
+std::vector<std::pair<GroupIndex, SupportSet::Gradient>> Solver::LowestReserve() {
+  AddDrift();
+  ReturnContested();
+  std::vector<std::pair<GroupIndex, Gradient>> candidates;
+  double lowest = std::numeric_limits<double>::infinity();  // upper bound on the smallest gradient
+  // The pool's keys bound gradients from below by h >= key - drift (scale >= 1).
+  while (pool_.MinKey() - drift_ <= lowest) {
+    const auto group = pool_.PopReached(std::numeric_limits<double>::max());
+    if (!group.has_value()) break;
+    const Gradient gradient = supports_.FineGradient(*group, tokens_);
+    lowest = std::min(lowest, gradient.h.hi + gradient.error);
+    candidates.emplace_back(*group, gradient);
+  }
+  for (const auto& [group, gradient] : candidates) {
+    PutInPool(group, gradient.h.hi - gradient.error);
+  }
+  std::erase_if(candidates, [lowest](const auto& candidate) {
+    return candidate.second.h.hi - candidate.second.error > lowest;
+  });
+  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+    return a.second.h < b.second.h || (a.second.h == b.second.h && a.first < b.first);
+  });
+  return candidates;
+}
+
+}  // namespace lethe::svdd

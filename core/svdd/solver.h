@@ -1,0 +1,148 @@
+// The solver behind ExactMemory: keeps an optimal point of problem (1) while tokens come and go.
+//
+// Its parts, each in its own file:
+//   solver_walk.cc       moves one group along the path of optima (docs/math.md, section 3)
+//   solver_active_set.cc solves from a feasible point; also what a given-up walk falls back to
+//   certify.cc           decides every sign and rounds every weight, climbing the precision ladder
+//   publish.cc           makes the snapshot of a certified point
+// solver.cc joins them: reserve groups wait in the pool behind the drift bound (3) and are looked
+// at when it reaches them.
+//
+// Values: copyable, so that a change can be tried on a copy. Threads: compatible.
+#ifndef LETHE_CORE_SVDD_SOLVER_H_
+#define LETHE_CORE_SVDD_SOLVER_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/svdd/memory.h"
+#include "core/svdd/reserve_pool.h"
+#include "core/svdd/snapshot.h"
+#include "core/svdd/support_set.h"
+#include "core/svdd/token_table.h"
+
+namespace lethe::svdd {
+
+class Solver {
+ public:
+  explicit Solver(const MemoryOptions& options);
+
+  const TokenTable& tokens() const { return tokens_; }
+
+  // Requires validated tokens with increasing handles. Afterwards the point is optimal as far as
+  // double-double can see; Publish decides the rest.
+  void Insert(std::span<const NewToken> tokens);
+  // Requires distinct handles that are present.
+  void Forget(std::span<const TokenHandle> handles);
+
+  // The correctly rounded state. Changes the point where a sign was decided the other way.
+  Snapshot Publish();
+
+  // Of the updates since the last Publish.
+  Method method() const { return method_; }
+  int events() const { return events_; }
+
+ private:
+  using Role = SupportSet::Role;
+  using Gradient = SupportSet::Gradient;
+
+  // A group and its place in the order of repair: h / scale, most negative first.
+  struct Violator {
+    double depth;
+    GroupIndex group;
+  };
+  // What the certification found.
+  enum class Finding { kPublished, kViolated, kUndecided };
+  // The decided, rounded solution, and the drift up to which it says something about new groups.
+  struct Certificate {
+    std::vector<SupportToken> supports;  // by handle
+    std::optional<double> mu;
+    std::optional<double> mu_low;
+    std::optional<double> mu_high;
+    Proof proof;
+    double slack = 0.0;           // 2 |w - w*|_K + |mu - mu*|, mass units
+    double quadratic_form = 0.0;  // a'Ka
+  };
+  template <typename Real>
+  class Rung;  // what a rung of the ladder computes (certify.cc)
+
+  // solver.cc
+  DoubleDouble GroupCap(GroupIndex group) const;
+  double Scale(GroupIndex group) const;
+  void AddDrift();
+  void PutInPool(GroupIndex group, double h_lower_bound);
+  void ReturnContested();
+  // Sign of a group's gradient: evaluated coarsely, then finely; error grows by `slack`.
+  Gradient Evaluate(GroupIndex group, double slack) const;
+  // Evaluates every group that the drift has reached; settled ones go back to the pool, undecided
+  // ones to contested_, violators (worst first) are returned.
+  std::vector<Violator> Sweep(double slack);
+  void Settle();
+  void SolveCold();
+  // The reserve groups that may have the smallest gradient, with their fine gradients; they stay in
+  // the pool. Empty when there is no reserve.
+  std::vector<std::pair<GroupIndex, Gradient>> LowestReserve();
+
+  // solver_walk.cc
+  bool EnterByWalk(GroupIndex group, const DoubleDouble& h);
+  bool RaiseByWalk(Slot slot);
+  bool LowerByWalk(Slot slot, const DoubleDouble& target);
+  enum class Goal { kGradientZeroOrCap, kTarget };
+  bool Drive(Slot driven, Goal goal, const DoubleDouble& target);
+  bool PrepareMargin(Slot driven, Goal goal, bool* done);
+
+  // solver_active_set.cc
+  // Makes the point optimal from its present weights (clipped to the box and topped up to the
+  // total), whatever state the walk left. Uses `extra` groups as well.
+  void SolveByActiveSet(std::vector<GroupIndex> extra);
+  bool TryDoubleDouble(const std::vector<GroupIndex>& groups,
+                       const std::vector<DoubleDouble>& start);
+  bool TryMp(const std::vector<GroupIndex>& groups,
+             const std::vector<DoubleDouble>& start,
+             int bits);
+  // A feasible weight a group, near the present weights; takes in further groups where these are
+  // too few to hold the total.
+  std::vector<DoubleDouble> FeasibleStart(std::vector<GroupIndex>& groups);
+  // The same in MpReal on the groups with weight and the contested ones.
+  void RepairMp(int bits);
+  std::vector<GroupIndex> SupportGroups() const;
+  void Install(const std::vector<GroupIndex>& groups,
+               const std::vector<Label>& labels,
+               const std::vector<DoubleDouble>& weights,
+               const DoubleDouble& mu);
+
+  // certify.cc
+  Finding CertifyDoubleDouble(Certificate& certificate);
+  Finding CertifyMp(int bits, Certificate& certificate);
+  bool SweepFindsViolators(double slack);
+  double ReserveSlack() const;
+  double QuadraticForm(const std::vector<SupportToken>& supports) const;
+  Certificate Certify();
+
+  // publish.cc
+  Snapshot MakeSnapshot(const Certificate& certificate) const;
+  Snapshot WarmingSnapshot() const;
+
+  MemoryOptions options_;
+  double total_;
+  double box_;
+  TokenTable tokens_;
+  SupportSet supports_;
+  ReservePool pool_;
+  std::vector<GroupIndex> contested_;  // gradient not told from zero in double-double
+  double drift_ = 0.0;
+  bool active_ = false;    // enough tokens for the box problem
+  bool factor_ok_ = true;  // supports_.factor() is usable
+  Method method_ = Method::kUnchanged;
+  int events_ = 0;
+  // The last certificate while no weight, cap or member of a group with weight has changed.
+  std::shared_ptr<const Certificate> certified_;
+  double certified_drift_ = 0.0;
+};
+
+}  // namespace lethe::svdd
+
+#endif  // LETHE_CORE_SVDD_SOLVER_H_

@@ -1,0 +1,203 @@
+// Solving from a feasible point: the cold solve, and the end of every walk that was given up.
+//
+// Works on a growing subset: solve over the groups with weight and the worst violators, look at the
+// rest through the pool, repeat. Each round lowers the objective, so it ends. Double-double first;
+// where its factor is singular (near-duplicates closer than about 1e-13) or it does not end,
+// MpReal.
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/svdd/active_set.h"
+#include "core/svdd/ladder.h"
+#include "core/svdd/solver.h"
+
+namespace lethe::svdd {
+namespace {
+
+constexpr size_t kFewestNewGroups = 32;
+
+template <typename Real>
+DensePoint<Real> StartingPoint(const std::vector<DoubleDouble>& start,
+                               const std::vector<Real>& cap) {
+  DensePoint<Real> point;
+  for (size_t i = 0; i < start.size(); ++i) {
+    point.weight.push_back(Real(start[i]));
+    point.label.push_back(!(point.weight[i] > Real(0.0)) ? Label::kReserve
+                          : point.weight[i] >= cap[i]    ? Label::kError
+                                                         : Label::kMargin);
+  }
+  return point;
+}
+
+}  // namespace
+
+std::vector<GroupIndex> Solver::SupportGroups() const {
+  std::vector<GroupIndex> groups;
+  for (Slot slot = 0; slot < supports_.slots(); ++slot) {
+    const SupportSet::Entry& entry = supports_[slot];
+    if (entry.role == Role::kFree || entry.role == Role::kLeaving) continue;
+    if (!tokens_.Members(entry.group).empty()) groups.push_back(entry.group);
+  }
+  return groups;
+}
+
+std::vector<DoubleDouble> Solver::FeasibleStart(std::vector<GroupIndex>& groups) {
+  DoubleDouble left(total_);
+  std::vector<DoubleDouble> start;
+  for (const GroupIndex group : groups) {
+    const std::optional<Slot> slot = supports_.Find(group);
+    DoubleDouble weight = slot.has_value() ? supports_[*slot].w : DoubleDouble();
+    weight = std::min(std::max(weight, DoubleDouble()), std::min(GroupCap(group), left));
+    left -= weight;
+    start.push_back(weight);
+  }
+  for (size_t i = 0; i < groups.size() && left > DoubleDouble(); ++i) {
+    const DoubleDouble room = std::min(GroupCap(groups[i]) - start[i], left);
+    start[i] += room;
+    left -= room;
+  }
+  for (GroupIndex group = 0; group < tokens_.group_limit() && left > DoubleDouble(); ++group) {
+    if (!pool_.Contains(group)) continue;
+    pool_.Remove(group);
+    groups.push_back(group);
+    start.push_back(std::min(GroupCap(group), left));
+    left -= start.back();
+  }
+  LETHE_CHECK(!(left > DoubleDouble()));
+  return start;
+}
+
+void Solver::Install(const std::vector<GroupIndex>& groups,
+                     const std::vector<Label>& labels,
+                     const std::vector<DoubleDouble>& weights,
+                     const DoubleDouble& mu) {
+  for (Slot slot = 0; slot < supports_.slots(); ++slot) {
+    if (supports_[slot].role == Role::kFree) continue;
+    supports_[slot].role = Role::kLeaving;
+    supports_[slot].w = {};
+  }
+  std::vector<Slot> margin;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (labels[i] == Label::kReserve) {
+      pool_.Set(groups[i], drift_);
+      continue;
+    }
+    const Slot slot = supports_.Add(groups[i], GroupCap(groups[i]), tokens_);
+    supports_[slot].w = weights[i];
+    if (labels[i] == Label::kError) {
+      supports_[slot].role = Role::kError;
+      supports_[slot].w = supports_[slot].cap;
+    } else {
+      margin.push_back(slot);
+    }
+  }
+  factor_ok_ = supports_.RebuildFactor(margin);
+  if (margin.empty()) {
+    supports_.SetMuToUpperEnd();
+  } else {
+    supports_.mu = mu;
+  }
+  certified_ = nullptr;
+}
+
+bool Solver::TryDoubleDouble(const std::vector<GroupIndex>& groups,
+                             const std::vector<DoubleDouble>& start) {
+  std::vector<Slot> slots;
+  for (const GroupIndex group : groups) {
+    const std::optional<Slot> slot = supports_.Find(group);
+    slots.push_back(slot.has_value() ? *slot : supports_.Add(group, GroupCap(group), tokens_));
+  }
+  DenseProblem<DoubleDouble> problem;
+  problem.total = total_;
+  double largest = 0.0;
+  for (const Slot a : slots) {
+    largest = std::max(largest, supports_.Gram(a, a).hi);
+    problem.cap.push_back(GroupCap(supports_[a].group));
+    std::vector<DoubleDouble>& row = problem.gram.emplace_back();
+    row.reserve(slots.size());
+    for (const Slot b : slots) row.push_back(supports_.Gram(a, b));
+  }
+  problem.gradient_tolerance = 0x1p-92 * total_ * largest;
+  problem.pivot_threshold = 0x1p-86 * largest;
+  DensePoint<DoubleDouble> point = StartingPoint(start, problem.cap);
+  if (ActiveSetSolver<DoubleDouble>(problem, point).Solve() != ActiveSetOutcome::kOptimal) {
+    return false;
+  }
+  Install(groups, point.label, point.weight, point.mu);
+  return true;
+}
+
+bool Solver::TryMp(const std::vector<GroupIndex>& groups,
+                   const std::vector<DoubleDouble>& start,
+                   int bits) {
+  const PrecisionScope scope(bits);
+  DenseProblem<MpReal> problem;
+  problem.total = MpReal(total_);
+  double largest = 0.0;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    largest = std::max(largest, kernel::Diagonal(options_.kernel, tokens_.Key(groups[i])));
+    problem.cap.push_back(MpReal(GroupCap(groups[i])));
+    problem.gram.emplace_back(groups.size());
+    for (size_t j = 0; j <= i; ++j) {
+      problem.gram[i][j] = problem.gram[j][i] =
+          kernel::EvaluateMp(options_.kernel, tokens_.Key(groups[i]), tokens_.Key(groups[j])).value;
+    }
+  }
+  problem.gradient_tolerance = MpReal(total_ * largest) * MpReal::PowerOfTwo(-kTieBits);
+  problem.pivot_threshold = MpReal(largest) * MpReal::PowerOfTwo(40 - bits);
+  DensePoint<MpReal> point = StartingPoint(start, problem.cap);
+  if (ActiveSetSolver<MpReal>(problem, point).Solve() != ActiveSetOutcome::kOptimal) return false;
+  std::vector<DoubleDouble> weights;
+  for (const MpReal& weight : point.weight) weights.push_back(ToDoubleDouble(weight));
+  Install(groups, point.label, weights, ToDoubleDouble(point.mu));
+  return true;
+}
+
+void Solver::SolveByActiveSet(std::vector<GroupIndex> extra) {
+  method_ = Method::kFallback;
+  for (;;) {
+    std::vector<GroupIndex> groups = SupportGroups();
+    groups.insert(groups.end(), extra.begin(), extra.end());
+    std::sort(groups.begin(), groups.end());
+    groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+    for (const GroupIndex group : groups) pool_.Remove(group);
+    const std::vector<DoubleDouble> start = FeasibleStart(groups);
+    if (!TryDoubleDouble(groups, start)) {
+      const bool solved =
+          std::ranges::any_of(kLadder, [&](int bits) { return TryMp(groups, start, bits); });
+      LETHE_CHECK(solved);
+    }
+    ++events_;
+    AddDrift();
+    ReturnContested();
+    const std::vector<Violator> violators = Sweep(0.0);
+    if (violators.empty()) return;
+    extra.clear();
+    const size_t take = std::max(kFewestNewGroups, supports_.slots() / 2);
+    for (size_t i = 0; i < violators.size(); ++i) {
+      if (i < take) {
+        extra.push_back(violators[i].group);
+      } else {
+        pool_.Set(violators[i].group, drift_);
+      }
+    }
+  }
+}
+
+void Solver::RepairMp(int bits) {
+  if (method_ == Method::kUnchanged || method_ == Method::kWalk) method_ = Method::kFallback;
+  std::vector<GroupIndex> groups = SupportGroups();
+  groups.insert(groups.end(), contested_.begin(), contested_.end());
+  contested_.clear();
+  std::sort(groups.begin(), groups.end());
+  groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+  for (const GroupIndex group : groups) pool_.Remove(group);
+  const std::vector<DoubleDouble> start = FeasibleStart(groups);
+  const bool solved = std::ranges::any_of(
+      kLadder, [&](int rung) { return rung >= bits && TryMp(groups, start, rung); });
+  LETHE_CHECK(solved);
+  ++events_;
+  AddDrift();
+}
+
+}  // namespace lethe::svdd

@@ -1,0 +1,222 @@
+// The walk: one group's weight moves, the rest stay optimal (docs/math.md, section 3).
+//
+// With the driven weight changing at rate sigma = +-1 the margin weights and mu follow
+//     [0 1'; 1 2K_SS] [dmu; dw_S] = -sigma [1; 2K_Sc]
+// until the first event: a margin weight meets a bound, an error gradient meets zero, or the driven
+// group arrives. Only groups with weight take part; reserve groups that the move makes violate
+// enter afterwards, worst first (Settle). A step of length zero is a real step: which way a group
+// leaves its bound is decided by the sign of its direction, never by the size of a step.
+#include <algorithm>
+#include <cmath>
+
+#include "core/svdd/solver.h"
+
+namespace lethe::svdd {
+namespace {
+
+// A length below this share of the total is rounding.
+constexpr double kLengthNoise = 0x1p-90;
+
+DoubleDouble Twice(const DoubleDouble& a) { return {2 * a.hi, 2 * a.lo}; }
+
+}  // namespace
+
+bool Solver::EnterByWalk(GroupIndex group, const DoubleDouble& h) {
+  const Slot slot = supports_.Add(group, GroupCap(group), tokens_);
+  supports_[slot].w = {};
+  supports_[slot].h = h;
+  return Drive(slot, Goal::kGradientZeroOrCap, {});
+}
+
+bool Solver::RaiseByWalk(Slot slot) {
+  supports_[slot].role = Role::kDriven;
+  return Drive(slot, Goal::kGradientZeroOrCap, {});
+}
+
+bool Solver::LowerByWalk(Slot slot, const DoubleDouble& target) {
+  if (supports_[slot].role == Role::kMargin) {
+    supports_.LeaveMargin(slot, Role::kDriven);
+  } else {
+    supports_[slot].role = Role::kDriven;
+  }
+  return Drive(slot, Goal::kTarget, target);
+}
+
+// Without a margin mu is free within its interval. Moves it to the end where a partner can take or
+// give weight and puts that partner into the margin; `done` when the driven group arrives first.
+bool Solver::PrepareMargin(Slot driven, Goal goal, bool* done) {
+  *done = false;
+  if (goal == Goal::kTarget) {
+    // Weight must go somewhere: to the reserve group that lowering mu meets first.
+    const auto lowest = LowestReserve();
+    if (lowest.empty()) return false;
+    const GroupIndex group = lowest.front().first;
+    pool_.Remove(group);
+    const Slot slot = supports_.Add(group, GroupCap(group), tokens_);
+    supports_[slot].w = {};
+    supports_.mu -= supports_.FreshGradient(slot);
+    return supports_.EnterMargin(slot);
+  }
+  // Weight must come from somewhere: from the error group that raising mu meets first.
+  bool any = false;
+  Slot partner = 0;
+  DoubleDouble highest;
+  for (Slot slot = 0; slot < supports_.slots(); ++slot) {
+    if (supports_[slot].role != Role::kError) continue;
+    const DoubleDouble h = supports_.FreshGradient(slot);
+    if (!any || h > highest) {
+      highest = h;
+      partner = slot;
+    }
+    any = true;
+  }
+  const DoubleDouble own = supports_.FreshGradient(driven);
+  if (!any || own >= highest) {
+    supports_.mu -= own;
+    *done = true;
+    return true;
+  }
+  supports_.mu -= highest;
+  return supports_.EnterMargin(partner);
+}
+
+bool Solver::Drive(Slot driven, Goal goal, const DoubleDouble& target) {
+  if (method_ == Method::kUnchanged) method_ = Method::kWalk;
+  const double sigma = goal == Goal::kTarget ? -1.0 : 1.0;
+  const DoubleDouble end = goal == Goal::kTarget ? target : supports_[driven].cap;
+  const size_t limit = 60 + 12 * supports_.slots();
+  size_t zero_steps = 0;
+  bool arrived = false;
+
+  for (size_t step = 0;; ++step) {
+    if (step > limit || zero_steps > 20 + supports_.margin().size()) return false;
+    if (supports_.margin().empty()) {
+      // The last margin group met its bound a rounding error before the driven group arrived.
+      const DoubleDouble left = sigma > 0 ? end - supports_[driven].w : supports_[driven].w - end;
+      if (left.hi <= total_ * kLengthNoise) {
+        supports_[driven].w = end;
+        break;
+      }
+      if (!PrepareMargin(driven, goal, &arrived)) return false;
+      if (arrived) break;
+    }
+    const std::vector<Slot>& margin = supports_.margin();
+    const size_t size = margin.size();
+
+    // The direction.
+    std::vector<DoubleDouble> unit(size, DoubleDouble(1.0));
+    std::vector<DoubleDouble> direction;
+    for (const Slot slot : margin) direction.push_back(supports_.Gram(slot, driven));
+    supports_.factor().Solve(unit);
+    supports_.factor().Solve(direction);
+    DoubleDouble sum_unit;
+    DoubleDouble sum_direction;
+    for (size_t p = 0; p < size; ++p) {
+      sum_unit += unit[p];
+      sum_direction += direction[p];
+    }
+    const DoubleDouble sign(sigma);
+    const DoubleDouble dmu = Twice(sign * (DoubleDouble(1.0) - sum_direction) / sum_unit);
+    const DoubleDouble half_dmu(dmu.hi * 0.5, dmu.lo * 0.5);
+    for (size_t p = 0; p < size; ++p) direction[p] = -(sign * direction[p]) - half_dmu * unit[p];
+
+    const auto slope = [&](Slot slot) {
+      DoubleDouble sum = sign * supports_.Gram(slot, driven);
+      for (size_t p = 0; p < size; ++p) sum += supports_.Gram(slot, margin[p]) * direction[p];
+      return Twice(sum) + dmu;
+    };
+
+    // The nearest event. Lengths below zero are rounding: the event is here.
+    enum class Event { kArrived, kZeroGradient, kToReserve, kToError, kFromError };
+    SupportSet::Entry& mover = supports_[driven];
+    DoubleDouble length = sigma > 0 ? end - mover.w : mover.w - end;
+    Event event = Event::kArrived;
+    Slot who = driven;
+    DoubleDouble who_slope;
+    const auto offer = [&](DoubleDouble candidate, Event kind, Slot slot) {
+      if (candidate < DoubleDouble(0.0)) candidate = {};
+      if (candidate < length) {
+        length = candidate;
+        event = kind;
+        who = slot;
+      }
+    };
+    if (goal == Goal::kGradientZeroOrCap) {
+      mover.h = supports_.FreshGradient(driven);
+      who_slope = slope(driven);
+      if (who_slope > DoubleDouble(0.0)) offer(-mover.h / who_slope, Event::kZeroGradient, driven);
+    }
+    for (size_t p = 0; p < size; ++p) {
+      const SupportSet::Entry& entry = supports_[margin[p]];
+      if (direction[p] < DoubleDouble(0.0)) {
+        offer(entry.w / -direction[p], Event::kToReserve, margin[p]);
+      } else if (direction[p] > DoubleDouble(0.0)) {
+        offer((entry.cap - entry.w) / direction[p], Event::kToError, margin[p]);
+      }
+    }
+    for (Slot slot = 0; slot < supports_.slots(); ++slot) {
+      if (supports_[slot].role != Role::kError) continue;
+      const DoubleDouble rate = slope(slot);
+      if (rate > DoubleDouble(0.0)) {
+        offer(-supports_.FreshGradient(slot) / rate, Event::kFromError, slot);
+      }
+    }
+
+    if (length > DoubleDouble(0.0)) {
+      zero_steps = 0;
+    } else {
+      length = {};
+      ++zero_steps;
+    }
+    for (size_t p = 0; p < size; ++p) supports_[margin[p]].w += length * direction[p];
+    mover.w += DoubleDouble(sigma) * length;
+    supports_.mu += length * dmu;
+    ++events_;
+    switch (event) {
+      case Event::kArrived:
+        mover.w = end;
+        arrived = true;
+        break;
+      case Event::kZeroGradient:
+        if (!supports_.EnterMargin(driven)) return false;
+        arrived = true;
+        break;
+      case Event::kToReserve: {
+        const GroupIndex group = supports_[who].group;
+        supports_.LeaveMargin(who, Role::kLeaving);
+        pool_.Set(group, drift_);
+        break;
+      }
+      case Event::kToError:
+        supports_.LeaveMargin(who, Role::kError);
+        break;
+      case Event::kFromError:
+        if (!supports_.EnterMargin(who)) return false;
+        break;
+    }
+    if (arrived) break;
+  }
+
+  SupportSet::Entry& mover = supports_[driven];
+  if (mover.role == Role::kDriven) {
+    if (!(mover.w > DoubleDouble(0.0))) {
+      mover.w = {};
+      mover.role = Role::kLeaving;
+      // A lowered group without tokens is gone; any other waits in reserve.
+      if (!tokens_.Members(mover.group).empty()) pool_.Set(mover.group, drift_);
+    } else if (goal == Goal::kTarget || mover.w >= mover.cap) {
+      mover.role = Role::kError;
+      if (goal == Goal::kTarget) mover.cap = target;
+    } else if (!supports_.EnterMargin(driven)) {
+      return false;
+    }
+  }
+  if (supports_.margin().empty()) {
+    supports_.SetMuToUpperEnd();
+  } else {
+    supports_.SolveMargin();
+  }
+  return true;
+}
+
+}  // namespace lethe::svdd
