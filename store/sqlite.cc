@@ -75,6 +75,12 @@ absl::Status PrepareFile(const std::string& path, Database::Mode mode) {
       message, ": the server must be able to read and write this file and its folder"));
 }
 
+// 0 when there is no such file.
+uint64_t FileBytes(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
+}
+
 int RememberWalSize(void* wal_pages, sqlite3*, const char*, int pages) {
   *static_cast<uint64_t*>(wal_pages) = static_cast<uint64_t>(pages);
   return SQLITE_OK;
@@ -173,6 +179,8 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
                                                          Mode mode,
                                                          const DatabaseIdentity& identity) {
   LETHE_RETURN_IF_ERROR(PrepareFile(path, mode));
+  const uint64_t file_bytes = FileBytes(path);
+  const uint64_t log_bytes = FileBytes(absl::StrCat(path, "-wal"));
   sqlite3* handle = nullptr;
   const int code =
       sqlite3_open_v2(path.c_str(), &handle,
@@ -180,7 +188,10 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
   // SQLite hands out a handle even for most failures, for its message and to be closed.
   std::unique_ptr<Database> database(new Database(path, handle));
   if (code != SQLITE_OK) return database->Error(code, "opening");
-  absl::Status status = database->Configure(mode, identity);
+  // A torn last page is SQLite's to mend from its log. With no log the file must be whole, and
+  // SQLite would read a short page as one that ends in zeros.
+  const uint64_t whole_bytes = log_bytes == 0 ? file_bytes : 0;
+  absl::Status status = database->Configure(mode, identity, whole_bytes);
   if (absl::IsUnavailable(status)) {
     return absl::UnavailableError(
         absl::StrCat(path, ": another process or store has this file open; only one may"));
@@ -189,7 +200,9 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
   return database;
 }
 
-absl::Status Database::Configure(Mode mode, const DatabaseIdentity& identity) {
+absl::Status Database::Configure(Mode mode,
+                                 const DatabaseIdentity& identity,
+                                 uint64_t whole_bytes) {
   auto expect = [this](absl::string_view pragma, absl::string_view wanted) -> absl::Status {
     LETHE_ASSIGN_OR_RETURN(const std::string got, QueryText(absl::StrCat("PRAGMA ", pragma)));
     if (got == wanted) return absl::OkStatus();
@@ -206,6 +219,12 @@ absl::Status Database::Configure(Mode mode, const DatabaseIdentity& identity) {
   if (mode == Mode::kOpen) {
     LETHE_ASSIGN_OR_RETURN(const int64_t application, QueryInt("PRAGMA application_id"));
     LETHE_ASSIGN_OR_RETURN(const int64_t version, QueryInt("PRAGMA user_version"));
+    LETHE_ASSIGN_OR_RETURN(page_bytes_, QueryInt("PRAGMA page_size"));
+    if (whole_bytes % static_cast<uint64_t>(page_bytes_) != 0) {
+      return absl::DataLossError(absl::StrCat(path_, ": ", whole_bytes,
+                                              " bytes are no whole number of pages of ",
+                                              page_bytes_, "; restore the file from a backup"));
+    }
     if (application != identity.application_id) {
       return absl::FailedPreconditionError(absl::StrCat(
           path_, ": not a file of Lethe (application id ", application, ", expected ",
@@ -332,8 +351,7 @@ absl::Status Database::CheckpointTruncate() {
     }
     return status;
   }
-  struct stat wal {};
-  if (::stat(absl::StrCat(path_, "-wal").c_str(), &wal) == 0 && wal.st_size != 0) {
+  if (FileBytes(absl::StrCat(path_, "-wal")) != 0) {
     return absl::UnavailableError(
         absl::StrCat(path_, ": the write-ahead log is not empty after its checkpoint"));
   }

@@ -124,7 +124,7 @@ class Database {
   friend class Transaction;
   Database(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle) {}
 
-  absl::Status Configure(Mode mode, const DatabaseIdentity& identity);
+  absl::Status Configure(Mode mode, const DatabaseIdentity& identity, uint64_t whole_bytes);
   absl::Status Error(int code, absl::string_view doing) const;
   void MarkUnusable(absl::string_view reason);
   void Return(std::string sql, sqlite3_stmt* statement);

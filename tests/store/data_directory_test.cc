@@ -1,0 +1,160 @@
+// The data folder: layout, lock, atomic appearance and disappearance of tenants.
+#include "store/data_directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "store/sqlite_tenant_store.h"
+#include "tests/store/store_testing.h"
+
+namespace lethe::store {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class DataDirectoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Open(); }
+  void Open() {
+    data_.reset();
+    auto data = DataDirectory::Open(path_);
+    ASSERT_OK(data);
+    data_ = std::move(*data);
+  }
+  absl::Status Create(const std::string& name) {
+    return data_->CreateTenant(
+        name, [](const std::string& dir) { return CreateTenantStore(dir, TestTenant()).status(); });
+  }
+
+  TempFolder folder_;
+  const std::string path_ = folder_.path() + "/data";
+  std::unique_ptr<DataDirectory> data_;
+};
+
+mode_t ModeOf(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 0777;
+}
+
+TEST_F(DataDirectoryTest, OthersCannotReadIt) {
+  ASSERT_OK(Create("acme"));
+  EXPECT_EQ(ModeOf(path_), 0700u);
+  EXPECT_EQ(ModeOf(data_->keys_path()), 0700u);
+  EXPECT_EQ(ModeOf(path_ + "/tenants/acme"), 0700u);
+  EXPECT_EQ(ModeOf(path_ + "/tenants/acme/tenant.db"), 0600u);
+  ::chmod(data_->keys_path().c_str(), 0755);
+  Open();
+  EXPECT_EQ(ModeOf(data_->keys_path()), 0700u);
+}
+
+TEST_F(DataDirectoryTest, TwoServersOnOneFolderAreRefused) {
+  const absl::Status status = DataDirectory::Open(path_).status();
+  EXPECT_CODE(status, absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("process ", ::getpid())));
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(absl::IsUnavailable(DataDirectory::Open(path_).status()) ? 0 : 1);
+  int child_status = -1;
+  ASSERT_EQ(::waitpid(child, &child_status, 0), child);
+  EXPECT_EQ(child_status, 0);
+  Open();  // which closes the first: the lock goes with its holder
+}
+
+TEST_F(DataDirectoryTest, TenantsAppearWholeAndOnce) {
+  ASSERT_OK(Create("zeta"));
+  ASSERT_OK(Create("acme"));
+  EXPECT_CODE(Create("acme"), absl::StatusCode::kAlreadyExists);
+  Open();
+  EXPECT_THAT(*data_->ListTenants(), ElementsAre("acme", "zeta"));
+  EXPECT_OK(OpenTenantStore(data_->tenant_path("acme")));
+}
+
+TEST_F(DataDirectoryTest, AFailedBuildLeavesNothing) {
+  const absl::Status status = data_->CreateTenant("acme", [](const std::string& dir) {
+    WriteFile(dir + "/half", "x");
+    return absl::AbortedError("no");
+  });
+  EXPECT_CODE(status, absl::StatusCode::kAborted);
+  EXPECT_TRUE(fs::is_empty(path_ + "/tenants"));
+  EXPECT_OK(Create("acme"));
+}
+
+TEST_F(DataDirectoryTest, ACrashWhileBuildingLeavesNothing) {
+  data_.reset();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto data = DataDirectory::Open(path_);
+    if (!data.ok()) ::_exit(1);
+    (void)(*data)->CreateTenant("acme", [](const std::string& dir) -> absl::Status {
+      WriteFile(dir + "/half", "x");
+      ::kill(::getpid(), SIGKILL);
+      return absl::OkStatus();
+    });
+    ::_exit(1);
+  }
+  int child_status = 0;
+  ASSERT_EQ(::waitpid(child, &child_status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(child_status));
+  ASSERT_FALSE(fs::is_empty(path_ + "/tenants"));
+  Open();
+  EXPECT_TRUE(fs::is_empty(path_ + "/tenants"));
+  EXPECT_OK(Create("acme"));
+}
+
+TEST_F(DataDirectoryTest, AClosedTenantMovesAndItsNameIsFree) {
+  ASSERT_OK(Create("acme"));
+  const std::string uid = TestTenant().uid;
+  auto closed = data_->CloseTenant("acme", uid);
+  ASSERT_OK(closed);
+  EXPECT_EQ(*closed, path_ + "/closed/acme-" + uid);
+  EXPECT_TRUE(data_->ListTenants()->empty());
+  EXPECT_THAT(*data_->ListClosed(), ElementsAre(*closed));
+  EXPECT_OK(OpenTenantStore(*closed));
+  EXPECT_CODE(data_->CloseTenant("acme", uid), absl::StatusCode::kNotFound);
+  ASSERT_OK(Create("acme"));
+  EXPECT_CODE(data_->CloseTenant("acme", uid), absl::StatusCode::kAlreadyExists);
+  EXPECT_OK(data_->CloseTenant("acme", Uid(12)));
+}
+
+TEST_F(DataDirectoryTest, NamesThatLeaveTheFolderAreRefused) {
+  for (const std::string& name :
+       {std::string(), std::string("."), std::string(".."), std::string(".new-x"),
+        std::string("a/b"), std::string("/etc"), std::string("a\nb"), std::string("a\0b", 3),
+        std::string(kMaxNameBytes + 1, 'a')}) {
+    EXPECT_CODE(Create(name), absl::StatusCode::kInvalidArgument);
+    EXPECT_CODE(data_->CloseTenant(name, Uid(1)), absl::StatusCode::kInvalidArgument);
+  }
+  ASSERT_OK(Create("acme"));
+  EXPECT_CODE(data_->CloseTenant("acme", "../../x"), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(*data_->ListTenants(), ElementsAre("acme"));
+}
+
+TEST_F(DataDirectoryTest, AFolderThatCannotServeIsRefusedWithAReason) {
+  WriteFile(folder_.path() + "/file", "x");
+  const absl::Status file = DataDirectory::Open(folder_.path() + "/file").status();
+  EXPECT_CODE(file, absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(file.message()), HasSubstr("must be a folder"));
+  EXPECT_CODE(DataDirectory::Open(folder_.path() + "/file/below"),
+              absl::StatusCode::kFailedPrecondition);
+  EXPECT_CODE(DataDirectory::Open(folder_.path() + "/no/parent"),
+              absl::StatusCode::kFailedPrecondition);
+  EXPECT_CODE(DataDirectory::Open(""), absl::StatusCode::kInvalidArgument);
+  fs::create_directories(folder_.path() + "/odd");
+  WriteFile(folder_.path() + "/odd/keys", "x");
+  EXPECT_CODE(DataDirectory::Open(folder_.path() + "/odd"), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace lethe::store

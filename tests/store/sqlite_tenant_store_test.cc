@@ -1,0 +1,469 @@
+// What is special to the SQLite engine: files that must be refused, damage that must be found,
+// quotas, failed commits, and what stands in the columns. Files are looked at and spoilt with the
+// plain sqlite3 library, not with the code under test.
+#include "store/sqlite_tenant_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "store/sqlite.h"
+#include "tests/store/store_testing.h"
+
+namespace lethe::store {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class SqliteTenantStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto store = CreateTenantStore(folder_.path(), TestTenant());
+    ASSERT_OK(store);
+    store_ = std::move(*store);
+    ASSERT_OK(store_->CreateMemory(memory_));
+  }
+  void Open(const SqliteTenantOptions& options = {}) {
+    store_.reset();
+    auto store = OpenTenantStore(folder_.path(), options);
+    ASSERT_OK(store);
+    store_ = std::move(*store);
+  }
+  absl::Status OpenStatus() {
+    store_.reset();
+    return OpenTenantStore(folder_.path()).status();
+  }
+  absl::Status Insert(const std::vector<TokenRow>& rows) {
+    return store_->InsertTokens(memory_.uid, rows);
+  }
+  absl::StatusOr<EraseResult> Erase(std::vector<uint64_t> handles) {
+    return store_->EraseTokens(
+        {memory_.uid, std::move(handles), NextCertificate(*store_, memory_), std::nullopt});
+  }
+  // Closes the store, runs the statements, returns the first column of the last row as text.
+  std::string Raw(const std::string& sql) {
+    store_.reset();
+    sqlite3* db = nullptr;
+    EXPECT_EQ(sqlite3_open(file_.c_str(), &db), SQLITE_OK);
+    std::string result;
+    auto keep = [](void* out, int, char** columns, char**) {
+      *static_cast<std::string*>(out) = columns[0] == nullptr ? "NULL" : columns[0];
+      return 0;
+    };
+    raw_code_ = sqlite3_exec(db, sql.c_str(), keep, &result, nullptr);
+    sqlite3_close(db);
+    return result;
+  }
+
+  TempFolder folder_;
+  const std::string file_ = folder_.path() + "/tenant.db";
+  const MemoryRecord memory_ = TestMemory(1);
+  std::unique_ptr<TenantStore> store_;
+  int raw_code_ = SQLITE_OK;
+};
+
+// --- Files that must be refused, untouched.
+
+TEST_F(SqliteTenantStoreTest, ANewerFormatIsRefused) {
+  Raw("PRAGMA user_version=2");
+  const std::string before = ReadFile(file_);
+  const absl::Status status = OpenStatus();
+  EXPECT_CODE(status, absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("run the newer release"));
+  EXPECT_EQ(ReadFile(file_), before);
+}
+
+TEST_F(SqliteTenantStoreTest, AForeignFileIsRefused) {
+  Raw("PRAGMA application_id=1");
+  const std::string before = ReadFile(file_);
+  const absl::Status status = OpenStatus();
+  EXPECT_CODE(status, absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("not a file of Lethe"));
+  EXPECT_EQ(ReadFile(file_), before);
+}
+
+TEST_F(SqliteTenantStoreTest, AMissingFileIsNotFound) {
+  store_.reset();
+  std::filesystem::remove(file_);
+  EXPECT_CODE(OpenStatus(), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(std::filesystem::exists(file_));
+}
+
+TEST_F(SqliteTenantStoreTest, GarbageIsRefused) {
+  store_.reset();
+  for (const std::string& bytes :
+       {std::string(10'000, 'x'), std::string(10'000, '\0'),
+        std::string("SQLite format 3\0", 16) + std::string(9'000, 'y')}) {
+    WriteFile(file_, bytes);
+    const absl::Status status = OpenStatus();
+    EXPECT_CODE(status, absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(file_));
+  }
+  WriteFile(file_, "");
+  EXPECT_CODE(OpenStatus(), absl::StatusCode::kFailedPrecondition);  // an empty database, not ours
+}
+
+TEST_F(SqliteTenantStoreTest, ATruncatedFileIsRefused) {
+  std::vector<TokenRow> rows;
+  for (uint64_t i = 1; i <= 300; ++i) rows.push_back(TestRow(i, absl::StrCat(i)));
+  ASSERT_OK(Insert(rows));
+  store_.reset();
+  const std::string whole = ReadFile(file_);
+  ASSERT_GT(whole.size(), 60'000u);
+  for (size_t size : {whole.size() - 4096, whole.size() - 1, whole.size() / 2, size_t{4096},
+                      size_t{1000}, size_t{50}}) {
+    WriteFile(file_, whole.substr(0, size));
+    const absl::Status status = OpenStatus();
+    EXPECT_CODE(status, absl::StatusCode::kDataLoss) << size;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(file_));
+  }
+  WriteFile(file_, whole);
+  EXPECT_OK(OpenStatus());
+}
+
+TEST_F(SqliteTenantStoreTest, ASecondProcessIsRefused) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const absl::Status status = OpenTenantStore(folder_.path()).status();
+    ::_exit(absl::IsUnavailable(status) ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_OK(Insert({TestRow(1, "a")}));
+}
+
+TEST_F(SqliteTenantStoreTest, AFileInPlaceOfTheFolderIsRefused) {
+  WriteFile(folder_.path() + "/plain", "x");
+  EXPECT_CODE(CreateTenantStore(folder_.path() + "/plain", TestTenant()),
+              absl::StatusCode::kFailedPrecondition);
+  EXPECT_CODE(CreateTenantStore(folder_.path() + "/none", TestTenant()),
+              absl::StatusCode::kNotFound);
+  EXPECT_CODE(OpenTenantStore(folder_.path() + "/plain"), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(SqliteTenantStoreTest, ABadTenantIsRefusedAndMakesNoFile) {
+  TempFolder other;
+  TenantRecord tenant = TestTenant();
+  tenant.uid = "short";
+  EXPECT_CODE(CreateTenantStore(other.path(), tenant), absl::StatusCode::kInvalidArgument);
+  tenant = TestTenant();
+  tenant.state = TenantState::kClosed;
+  EXPECT_CODE(CreateTenantStore(other.path(), tenant), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(std::filesystem::is_empty(other.path()));
+}
+
+// --- Damage.
+
+TEST_F(SqliteTenantStoreTest, AFlippedBitInTheFileIsFoundAndTheRowIsNamed) {
+  TokenRow row = TestRow(41, "an-id", "a-subject");
+  row.payload = std::string(600, 'P');
+  ASSERT_OK(Insert({row}));
+  store_.reset();
+  std::string bytes = ReadFile(file_);
+  const size_t at = bytes.find(row.payload);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 300] = static_cast<char>(bytes[at + 300] ^ 0x10);
+  WriteFile(file_, bytes);
+  Open();
+  const absl::Status load =
+      store_->LoadTokens(memory_.uid, [](TokenRow&) { return absl::OkStatus(); });
+  const absl::Status get = store_->GetTokens(memory_.uid, std::vector<uint64_t>{41}).status();
+  for (const absl::Status& status : {load, get}) {
+    EXPECT_CODE(status, absl::StatusCode::kDataLoss);
+    const std::string message(status.message());
+    EXPECT_THAT(message, HasSubstr(file_));
+    EXPECT_THAT(message, HasSubstr(memory_.uid));
+    EXPECT_THAT(message, HasSubstr("handle 41"));
+    EXPECT_THAT(message, Not(HasSubstr("an-id")));
+    EXPECT_THAT(message, Not(HasSubstr("a-subject")));
+    EXPECT_THAT(message, Not(HasSubstr("PPP")));
+  }
+}
+
+TEST_F(SqliteTenantStoreTest, ColumnsThatDisagreeWithTheRowAreFound) {
+  ASSERT_OK(Insert({TestRow(1, "a", "x"), TestRow(2, "b")}));
+  const std::vector<std::string> damages = {
+      "UPDATE tokens SET id_key = zeroblob(32) WHERE handle = 1",
+      "UPDATE tokens SET subject_key = zeroblob(32) WHERE handle = 1",
+      "UPDATE tokens SET subject_key = NULL WHERE handle = 1",
+      "UPDATE tokens SET subject_key = zeroblob(32) WHERE handle = 2",
+      "UPDATE tokens SET body = (SELECT body FROM tokens WHERE handle = 2) WHERE handle = 1",
+      "UPDATE tokens SET handle = 3 WHERE handle = 2",
+      "UPDATE tokens SET body = x'' WHERE handle = 2",
+  };
+  store_.reset();
+  const std::string good = ReadFile(file_);
+  for (const std::string& damage : damages) {
+    SCOPED_TRACE(damage);
+    WriteFile(file_, good);
+    Raw(damage);
+    ASSERT_EQ(raw_code_, SQLITE_OK);
+    Open();
+    EXPECT_CODE(store_->LoadTokens(memory_.uid, [](TokenRow&) { return absl::OkStatus(); }),
+                absl::StatusCode::kDataLoss);
+    store_.reset();
+  }
+}
+
+TEST_F(SqliteTenantStoreTest, ADamagedConfigurationIsFound) {
+  for (const char* damage :
+       {"UPDATE memories SET config = x'00'", "UPDATE memories SET name = 'other'",
+        "UPDATE memories SET create_time = 0"}) {
+    SCOPED_TRACE(damage);
+    store_.reset();
+    const std::string good = ReadFile(file_);
+    Raw(damage);
+    Open();
+    EXPECT_CODE(store_->GetMemory(memory_.uid), absl::StatusCode::kDataLoss);
+    EXPECT_CODE(store_->ListMemories("", 10), absl::StatusCode::kDataLoss);
+    store_.reset();
+    WriteFile(file_, good);
+  }
+}
+
+TEST_F(SqliteTenantStoreTest, AGapInTheLogIsFound) {
+  for (uint64_t i = 1; i <= 3; ++i) {
+    ASSERT_OK(Insert({TestRow(i, absl::StrCat(i))}));
+    ASSERT_OK(Erase({i}));
+  }
+  Raw("DELETE FROM certificates WHERE sequence = 1");
+  EXPECT_CODE(OpenStatus(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(SqliteTenantStoreTest, TheSchemaItselfForbidsAFork) {
+  for (uint64_t i = 1; i <= 2; ++i) {
+    ASSERT_OK(Insert({TestRow(i, absl::StrCat(i))}));
+    ASSERT_OK(Erase({i}));
+  }
+  const std::string copy =
+      "INSERT INTO certificates SELECT $, 'a' || substr(id, 2), kind, memory_uid, memory_name,"
+      " create_time, randomblob(32), previous_leaf_hash, leaf, envelope FROM certificates"
+      " WHERE sequence = 1";
+  auto with = [&](const std::string& sequence) {
+    return std::string(copy).replace(copy.find('$'), 1, sequence);
+  };
+  Raw(with("1"));
+  EXPECT_EQ(raw_code_, SQLITE_CONSTRAINT);  // the sequence is taken
+  Raw(with("2"));
+  EXPECT_EQ(raw_code_, SQLITE_CONSTRAINT);  // the previous leaf is taken
+  EXPECT_EQ(Raw("SELECT count(*) FROM certificates"), "2");
+}
+
+// --- What the file holds.
+
+TEST_F(SqliteTenantStoreTest, IdsAndSubjectsAreIndexedByKeyedHashesOnly) {
+  ASSERT_OK(Insert({TestRow(1, "an-id", "a-subject"), TestRow(2, "another-id")}));
+  const std::string secret = absl::HexStringToBytes(Raw("SELECT hex(index_secret) FROM tenant"));
+  ASSERT_EQ(secret.size(), 32u);
+  auto hmac = [&](const std::string& message) {
+    Bytes32 out;
+    unsigned int size = 0;
+    HMAC(EVP_sha256(), secret.data(), 32, reinterpret_cast<const unsigned char*>(message.data()),
+         message.size(), out.data(), &size);
+    return absl::AsciiStrToUpper(Hex(out));
+  };
+  EXPECT_EQ(Raw("SELECT hex(id_key) FROM tokens WHERE handle = 1"),
+            hmac(std::string("lethe-id\0", 9) + memory_.uid + "an-id"));
+  EXPECT_EQ(Raw("SELECT hex(subject_key) FROM tokens WHERE handle = 1"),
+            hmac(std::string("lethe-subject\0", 14) + memory_.uid + "a-subject"));
+  EXPECT_EQ(Raw("SELECT subject_key FROM tokens WHERE handle = 2"), "NULL");
+  // The only place of the clear text is the row itself.
+  EXPECT_EQ(Raw("SELECT count(*) FROM tokens WHERE instr(body, CAST('an-id' AS BLOB))"), "1");
+  const std::string bytes = ReadFile(file_);
+  const size_t first = bytes.find("a-subject");
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(bytes.find("a-subject", first + 1), std::string::npos);
+}
+
+TEST_F(SqliteTenantStoreTest, TwoTenantsHaveTwoSecrets) {
+  TempFolder other;
+  ASSERT_OK(CreateTenantStore(other.path(), TestTenant()));
+  const std::string mine = Raw("SELECT hex(index_secret) FROM tenant");
+  std::filesystem::copy_file(other.path() + "/tenant.db", file_,
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_NE(Raw("SELECT hex(index_secret) FROM tenant"), mine);
+}
+
+TEST_F(SqliteTenantStoreTest, AClosedTenantHoldsNoSecretAndNoRows) {
+  ASSERT_OK(Insert({TestRow(1, "an-id", "a-subject")}));
+  ASSERT_OK(store_->CloseTenant(NextCertificate(*store_->GetLogHead())));
+  EXPECT_EQ(Raw("SELECT hex(index_secret) FROM tenant"), std::string(64, '0'));
+  EXPECT_EQ(Raw("SELECT (SELECT count(*) FROM tokens) + (SELECT count(*) FROM tombstones) +"
+                " (SELECT count(*) FROM memories)"),
+            "0");
+}
+
+TEST_F(SqliteTenantStoreTest, TheFileStaysSound) {
+  std::vector<TokenRow> rows;
+  for (uint64_t i = 1; i <= 500; ++i) rows.push_back(TestRow(i, absl::StrCat(i), "s"));
+  ASSERT_OK(Insert(rows));
+  ASSERT_OK(Erase({3, 77, 500}));
+  EXPECT_EQ(Raw("PRAGMA integrity_check"), "ok");
+  EXPECT_EQ(Raw("PRAGMA foreign_key_check"), "");
+}
+
+// --- The write-ahead log, quotas, failures.
+
+TEST_F(SqliteTenantStoreTest, AnEraseEmptiesTheWriteAheadLog) {
+  const std::string wal = file_ + "-wal";
+  TokenRow row = TestRow(1, "a");
+  row.payload = "findable payload";
+  ASSERT_OK(Insert({row}));
+  ASSERT_GT(std::filesystem::file_size(wal), 0u);
+  ASSERT_NE(ReadFile(wal).find(row.payload), std::string::npos);
+  auto result = Erase({1});
+  ASSERT_OK(result);
+  EXPECT_OK(result->checkpoint);
+  EXPECT_EQ(std::filesystem::file_size(wal), 0u);
+}
+
+TEST_F(SqliteTenantStoreTest, TheWriteAheadLogIsBounded) {
+  SqliteTenantOptions options;
+  options.wal_checkpoint_bytes = 100'000;
+  Open(options);
+  for (uint64_t i = 1; i <= 40; ++i) {
+    TokenRow row = TestRow(i, absl::StrCat(i));
+    row.payload.resize(20'000);
+    ASSERT_OK(Insert({row}));
+    EXPECT_LT(std::filesystem::file_size(file_ + "-wal"), 300'000u);
+  }
+  EXPECT_EQ(LoadAll(*store_, memory_.uid).size(), 40u);
+}
+
+TEST_F(SqliteTenantStoreTest, AFullQuotaStopsInsertsAndNotErasures) {
+  SqliteTenantOptions options;
+  options.max_bytes = 400'000;
+  Open(options);
+  uint64_t next = 1;
+  auto batch = [&] {
+    std::vector<TokenRow> rows;
+    for (uint64_t i = 0; i < 3; ++i) {
+      rows.push_back(TestRow(next + i, absl::StrCat(next + i)));
+      rows.back().payload.resize(10'000);
+    }
+    return rows;
+  };
+  absl::Status status;
+  while ((status = Insert(batch())).ok()) {
+    next += 3;
+    ASSERT_LT(next, 1000u);
+  }
+  EXPECT_CODE(status, absl::StatusCode::kResourceExhausted);
+  EXPECT_OK(store_->Health());
+  EXPECT_EQ(LoadAll(*store_, memory_.uid).size(), next - 1);  // of the refused batch nothing
+  EXPECT_EQ(store_->GetMemory(memory_.uid)->next_handle, next);
+  EXPECT_LE(std::filesystem::file_size(file_), options.max_bytes);
+  // Small rows fill what is left, so that the next erasure finds no free page.
+  while (Insert({TestRow(next, absl::StrCat(next))}).ok()) ++next;
+  const uint64_t small = next - 1;
+  auto erased = Erase({small});
+  ASSERT_OK(erased);
+  EXPECT_OK(erased->checkpoint);
+  EXPECT_EQ(store_->GetLogHead()->count, 1u);
+  EXPECT_CODE(Insert(batch()), absl::StatusCode::kResourceExhausted);
+  ASSERT_OK(Erase({1, 2, 3, 4, 5, 6}));
+  EXPECT_OK(Insert(batch()));
+  Open(options);
+  EXPECT_EQ(store_->GetLogHead()->count, 2u);
+}
+
+class ScopedFileLimit {
+ public:
+  explicit ScopedFileLimit(uint64_t bytes) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit limit = before_;
+    limit.rlim_cur = bytes;
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~ScopedFileLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_;
+};
+
+// The commit fails at every possible size of the write-ahead log; what the reopened store says of
+// the request is then the truth, and the other contents agree with it.
+TEST_F(SqliteTenantStoreTest, AfterAFailedCommitTheRequestTellsWhatHappened) {
+  int failed = 0;
+  uint64_t handle = 1;
+  for (uint64_t limit_bytes = 0; limit_bytes < 60'000; limit_bytes += 3'000) {
+    SCOPED_TRACE(limit_bytes);
+    const std::string id = absl::StrCat("id-", handle);
+    ASSERT_OK(Insert({TestRow(handle, id)}));
+    ASSERT_OK(store_->Checkpoint());
+    const uint64_t before = store_->GetLogHead()->count;
+    EraseRequest request{memory_.uid,
+                         {handle},
+                         NextCertificate(*store_, memory_),
+                         TestRequest(absl::StrCat("r-", handle))};
+    absl::StatusOr<EraseResult> result = absl::UnknownError("");
+    {
+      const ScopedFileLimit limit(limit_bytes);
+      result = store_->EraseTokens(request);
+    }
+    if (!result.ok()) {
+      ++failed;
+      EXPECT_TRUE(IsIndeterminate(result.status())) << result.status();
+      EXPECT_CODE(store_->Health(), absl::StatusCode::kUnavailable);
+      EXPECT_CODE(store_->GetLogHead(), absl::StatusCode::kUnavailable);
+      EXPECT_CODE(Insert({TestRow(handle + 1, "x")}), absl::StatusCode::kUnavailable);
+    } else if (!result->checkpoint.ok()) {
+      EXPECT_CODE(store_->Health(), absl::StatusCode::kUnavailable);
+    }
+    Open();
+    const bool done = store_->FindRequest(request.request->request_id)->has_value();
+    EXPECT_TRUE(done || !result.ok());
+    EXPECT_EQ(store_->GetLogHead()->count, before + (done ? 1 : 0));
+    EXPECT_EQ(store_->FindByIds(memory_.uid, std::vector<std::string>{id})->at(0).state,
+              done ? IdState::kErased : IdState::kLive);
+    if (!done) {
+      ASSERT_OK(store_->EraseTokens(request));  // the very same request passes now
+    }
+    ++handle;
+  }
+  EXPECT_GE(failed, 3);
+  ExpectLogIsChained(WholeLog(*store_));
+}
+
+TEST_F(SqliteTenantStoreTest, AnEraseStandsWhenItsCheckpointFails) {
+  std::vector<TokenRow> rows;
+  for (uint64_t i = 1; i <= 40; ++i) {
+    rows.push_back(TestRow(i, absl::StrCat(i)));
+    rows.back().payload.resize(20'000);
+  }
+  ASSERT_OK(Insert(rows));
+  ASSERT_OK(store_->Checkpoint());
+  ASSERT_GT(std::filesystem::file_size(file_), 600'000u);
+  absl::StatusOr<EraseResult> result = absl::UnknownError("");
+  {
+    const ScopedFileLimit limit(300'000);  // room for the log, none at the end of the database
+    result = Erase({40});
+  }
+  ASSERT_OK(result);
+  EXPECT_FALSE(result->checkpoint.ok());
+  EXPECT_CODE(store_->Health(), absl::StatusCode::kUnavailable);
+  Open();
+  EXPECT_EQ(store_->CountMemory(memory_.uid)->tokens, 39u);
+  EXPECT_OK(store_->Checkpoint());
+}
+
+}  // namespace
+}  // namespace lethe::store
