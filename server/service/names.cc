@@ -4,7 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "audit/json.h"
+#include "audit/utf8.h"
 #include "core/base/status_macros.h"
 
 namespace lethe::service {

@@ -1,0 +1,131 @@
+// lethed: flags -> service -> gRPC server -> wait for a signal -> drain.
+#include <fcntl.h>
+#include <google/protobuf/stubs/logging.h>
+#include <grpc/support/log.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/status_macros.h"
+#include "server/config.h"
+#include "server/rpc/server.h"
+#include "server/service/event_log.h"
+#include "server/service/service.h"
+
+namespace lethe::server {
+namespace {
+
+constexpr int kExitUsage = 64;  // EX_USAGE
+constexpr absl::Duration kDrainGrace = absl::Seconds(20);
+
+// For the log hooks of libraries, which take plain functions. Set once, before any thread starts.
+service::EventLog* library_log = nullptr;
+
+void LogFromGrpc(gpr_log_func_args* args) {
+  const service::LogLevel level = args->severity == GPR_LOG_SEVERITY_ERROR
+                                      ? service::LogLevel::kWarning
+                                      : service::LogLevel::kDebug;
+  library_log->Write(level, "grpc", {{"message", std::string(args->message)}});
+}
+
+// Messages of Protocol Buffers describe bad input, which the caller is told of anyway.
+void LogFromProtobuf(google::protobuf::LogLevel, const char*, int, const std::string& message) {
+  library_log->Write(service::LogLevel::kDebug, "protobuf", {{"message", message}});
+}
+
+// Appears whole or not at all: whoever waits for the file must not read half a number.
+absl::Status WritePortFile(const std::string& path, uint16_t port) {
+  const std::string temporary = absl::StrCat(path, ".tmp");
+  std::ofstream out(temporary, std::ios::trunc);
+  out << port << "\n";
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(temporary, path, error);
+  if (!out || error) return absl::UnavailableError("--port-file: cannot be written");
+  return absl::OkStatus();
+}
+
+absl::Status Serve(const Config& config, service::EventLog& log, const sigset_t& stop_signals) {
+  const absl::Time begin = absl::Now();
+  service::ServiceOptions service_options;
+  service_options.data = config.data;
+  service_options.origin = config.origin;
+  service_options.tenant.refit_on_forget = config.refit_on_forget;
+  service_options.tenant.log = &log;
+  LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<service::Service> service,
+                         service::Service::Open(service_options));
+  rpc::ServerOptions rpc_options;
+  rpc_options.listen = config.listen;
+  LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::RpcServer> server,
+                         rpc::RpcServer::Start(service.get(), rpc_options));
+  if (!config.port_file.empty()) {
+    LETHE_RETURN_IF_ERROR(WritePortFile(config.port_file, server->port()));
+  }
+  log.Write(service::LogLevel::kInfo, "serving",
+            {{"version", std::string(LETHE_VERSION)},
+             {"listen", config.listen},
+             {"port", int64_t{server->port()}},
+             {"data", config.data},
+             {"start_seconds", absl::ToDoubleSeconds(absl::Now() - begin)}});
+
+  int signal = 0;
+  sigwait(&stop_signals, &signal);
+  log.Write(service::LogLevel::kInfo, "stopping", {{"signal", int64_t{signal}}});
+  // From here a second signal ends the process at once.
+  pthread_sigmask(SIG_UNBLOCK, &stop_signals, nullptr);
+  server->Drain(kDrainGrace);
+  LETHE_RETURN_IF_ERROR(service->Checkpoint());
+  log.Write(service::LogLevel::kInfo, "stopped", {});
+  return absl::OkStatus();
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  const auto parsed = ParseCommandLine(arguments);
+  if (!parsed.ok()) {
+    std::fprintf(stderr, "lethed: %s\nTry lethed --help.\n",
+                 std::string(parsed.status().message()).c_str());
+    return kExitUsage;
+  }
+  if (const auto* print = std::get_if<PrintAndExit>(&*parsed)) {
+    std::fputs(print->text.c_str(), stdout);
+    return 0;
+  }
+  const Config& config = std::get<Config>(*parsed);
+  service::EventLog log(STDERR_FILENO, config.log_level);
+  library_log = &log;
+  gpr_set_log_function(LogFromGrpc);
+  google::protobuf::SetLogHandler(LogFromProtobuf);
+
+  // Blocked before any thread exists, so that only sigwait receives them.
+  sigset_t stop_signals;
+  sigemptyset(&stop_signals);
+  sigaddset(&stop_signals, SIGTERM);
+  sigaddset(&stop_signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+
+  const absl::Status status = Serve(config, log, stop_signals);
+  if (status.ok()) return 0;
+  log.Write(
+      service::LogLevel::kError, "failed",
+      {{"code", static_cast<int64_t>(status.code())}, {"message", std::string(status.message())}});
+  return 1;
+}
+
+}  // namespace
+}  // namespace lethe::server
+
+int main(int argc, char** argv) {
+  return lethe::server::Main(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -1,0 +1,36 @@
+// Between the wire (proto/lethe/v1) and the service's plain values. Nothing is judged here beyond
+// what the plain values cannot express: unknown enumerators, `everything` set to false.
+#ifndef LETHE_SERVER_RPC_CONVERT_H_
+#define LETHE_SERVER_RPC_CONVERT_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lethe/v1/certificate_service.pb.h"
+#include "lethe/v1/memory_service.pb.h"
+#include "lethe/v1/tenant_service.pb.h"
+#include "server/service/types.h"
+
+namespace lethe::rpc {
+
+// INVALID_ARGUMENT names "config.duplicates" for a policy that this version does not know.
+absl::StatusOr<service::MemoryConfig> FromProto(const v1::MemoryConfig& config);
+service::TokenInput FromProto(const v1::Token& token);
+std::vector<service::TokenInput> FromProto(
+    const google::protobuf::RepeatedPtrField<v1::Token>& tokens);
+service::QueryInput FromProto(const v1::QueryRequest& request);
+// INVALID_ARGUMENT names "everything" where it is set and false.
+absl::StatusOr<service::ForgetInput> FromProto(const v1::ForgetRequest& request);
+
+void ToProto(const service::TenantInfo& from, v1::Tenant* to);
+void ToProto(const service::MemoryInfo& from, v1::Memory* to);
+void ToProto(const service::InsertReply& from, v1::InsertResponse* to);
+void ToProto(const service::ItemError& from, v1::ItemError* to);
+void ToProto(const service::QueryReply& from, v1::QueryResponse* to);
+void ToProto(const service::ForgetReply& from, v1::ForgetResponse* to);
+void ToProto(const service::DescribeReply& from, v1::DescribeResponse* to);
+void ToProto(const service::CertificateInfo& from, v1::Certificate* to);
+
+}  // namespace lethe::rpc
+
+#endif  // LETHE_SERVER_RPC_CONVERT_H_

@@ -1,0 +1,31 @@
+#include "server/rpc/handlers.h"
+
+#include <chrono>
+#include <exception>
+#include <new>
+
+namespace lethe::rpc {
+
+service::CallOptions CallOptionsOf(grpc::ServerContextBase* context) {
+  service::CallOptions call;
+  call.still_wanted = [context]() -> absl::Status {
+    if (std::chrono::system_clock::now() >= context->deadline()) {
+      return absl::DeadlineExceededError("the deadline passed before the work began");
+    }
+    if (context->IsCancelled()) return absl::CancelledError("the caller is gone");
+    return absl::OkStatus();
+  };
+  return call;
+}
+
+absl::Status Guarded(absl::FunctionRef<absl::Status()> body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("not enough memory for this request");
+  } catch (const std::exception&) {
+    return absl::InternalError("an exception ended this call");
+  }
+}
+
+}  // namespace lethe::rpc

@@ -1,0 +1,116 @@
+// What every handler shares: registration that takes the request's bytes (parse.h), the view of a
+// call that the service asks for, and a net below exceptions.
+//
+// gRPC's generated service offers protected hooks to replace the handler of a method; they are what
+// its own generated WithStreamedUnaryMethod_ and WithRawCallbackMethod_ classes use. docs/adr/0030.
+#ifndef LETHE_SERVER_RPC_HANDLERS_H_
+#define LETHE_SERVER_RPC_HANDLERS_H_
+
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/method_handler.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/check.h"
+#include "server/rpc/parse.h"
+#include "server/rpc/status.h"
+#include "server/service/types.h"
+
+namespace lethe::rpc {
+
+// CANCELLED or DEADLINE_EXCEEDED once nobody waits for the answer. The context must outlive it.
+service::CallOptions CallOptionsOf(grpc::ServerContextBase* context);
+
+// Runs `body`; an exception becomes RESOURCE_EXHAUSTED (out of memory) or INTERNAL instead of
+// reaching gRPC, which would swallow it.
+absl::Status Guarded(absl::FunctionRef<absl::Status()> body);
+
+template <typename Base>
+class RawService : public Base {
+ protected:
+  using ByteBuffer = grpc::ByteBuffer;
+
+  // The position of a method in its service, as the generated code numbers it.
+  static int MethodIndex(const google::protobuf::FileDescriptor* file, const char* method) {
+    LETHE_CHECK(file->service_count() == 1);
+    const google::protobuf::MethodDescriptor* found = file->service(0)->FindMethodByName(method);
+    LETHE_CHECK(found != nullptr);
+    return found->index();
+  }
+
+  // Registers a method with one request and one answer.
+  template <typename Request, typename Response>
+  void Unary(
+      const char* method,
+      std::function<absl::Status(const Request&, const service::CallOptions&, Response*)> handle) {
+    this->MarkMethodStreamed(
+        MethodIndex(Request::descriptor()->file(), method),
+        new grpc::internal::StreamedUnaryHandler<ByteBuffer, ByteBuffer>(
+            [handle = std::move(handle)](
+                grpc::ServerContext* context,
+                grpc::ServerUnaryStreamer<ByteBuffer, ByteBuffer>* stream) {
+              return ToGrpc(Guarded([&]() -> absl::Status {
+                ByteBuffer bytes;
+                if (!stream->Read(&bytes)) return absl::CancelledError("no request arrived");
+                Request request;
+                if (absl::Status parsed = ParseMessage(bytes, &request); !parsed.ok()) {
+                  return parsed;
+                }
+                Response response;
+                absl::Status status = handle(request, CallOptionsOf(context), &response);
+                if (status.ok()) stream->Write(SerializeMessage(response));
+                return status;
+              }));
+            }));
+  }
+
+  // Registers a method that answers each request of a stream before it reads the next. A stream
+  // that would be one more than `max_open` is refused with RESOURCE_EXHAUSTED: each holds a thread.
+  template <typename Request, typename Response>
+  void OneByOneStream(
+      const char* method,
+      int max_open,
+      std::function<absl::Status(const Request&, const service::CallOptions&, Response*)> handle) {
+    using Stream = grpc::ServerReaderWriter<ByteBuffer, ByteBuffer>;
+    this->MarkMethodStreamed(
+        MethodIndex(Request::descriptor()->file(), method),
+        new grpc::internal::TemplatedBidiStreamingHandler<Stream, false>(
+            [handle = std::move(handle), max_open, open = std::make_shared<std::atomic<int>>(0)](
+                grpc::ServerContext* context, Stream* stream) {
+              const bool admitted = open->fetch_add(1) < max_open;
+              const auto leave = absl::MakeCleanup([&open] { open->fetch_sub(1); });
+              return ToGrpc(Guarded([&]() -> absl::Status {
+                if (!admitted) {
+                  return absl::ResourceExhaustedError("too many streams are open; try again later");
+                }
+                ByteBuffer bytes;
+                while (stream->Read(&bytes)) {
+                  Request request;
+                  if (absl::Status parsed = ParseMessage(bytes, &request); !parsed.ok()) {
+                    return parsed;
+                  }
+                  Response response;
+                  if (absl::Status status = handle(request, CallOptionsOf(context), &response);
+                      !status.ok()) {
+                    return status;
+                  }
+                  if (!stream->Write(SerializeMessage(response))) break;
+                }
+                return absl::OkStatus();
+              }));
+            }));
+  }
+};
+
+}  // namespace lethe::rpc
+
+#endif  // LETHE_SERVER_RPC_HANDLERS_H_

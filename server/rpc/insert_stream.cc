@@ -1,0 +1,219 @@
+#include "server/rpc/insert_stream.h"
+
+#include <utility>
+
+#include "core/base/status_macros.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/handlers.h"
+#include "server/rpc/parse.h"
+#include "server/rpc/status.h"
+#include "server/service/names.h"
+#include "server/service/validate.h"
+
+namespace lethe::rpc {
+namespace {
+
+constexpr size_t kMaxQueuedMessages = 256;
+
+// Lets std::condition_variable_any release and retake a mutex that the caller holds.
+class Relockable {
+ public:
+  explicit Relockable(Mutex& mutex) : mutex_(mutex) {}
+  void lock() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Lock(); }
+  void unlock() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Unlock(); }
+
+ private:
+  Mutex& mutex_;
+};
+
+}  // namespace
+
+InsertStream::InsertStream(grpc::CallbackServerContext* context,
+                           service::Service* service,
+                           std::atomic<int>* open_streams,
+                           int max_streams)
+    : context_(context), service_(service), open_streams_(open_streams) {
+  counted_ = true;
+  if (open_streams_->fetch_add(1) >= max_streams) {
+    Finish(ToGrpc(absl::ResourceExhaustedError("too many streams are open; try again later")));
+    return;
+  }
+  StartRead(&incoming_);
+  worker_ = std::thread([this] { Run(); });
+}
+
+void InsertStream::OnReadDone(bool ok) {
+  bool read_more = false;
+  {
+    MutexLock lock(mutex_);
+    if (!ok) {
+      reads_done_ = true;
+    } else if (absl::Status status =
+                   Guarded([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Accept(incoming_); });
+               !status.ok()) {
+      input_status_ = std::move(status);
+      reads_done_ = true;
+    } else if (QueueFull()) {
+      read_paused_ = true;
+    } else {
+      read_more = true;
+    }
+  }
+  changed_.notify_all();
+  if (read_more) StartRead(&incoming_);
+}
+
+void InsertStream::OnWriteDone(bool ok) {
+  {
+    MutexLock lock(mutex_);
+    writing_ = false;
+    if (!ok) broken_ = true;
+  }
+  changed_.notify_all();
+}
+
+void InsertStream::OnCancel() {
+  {
+    MutexLock lock(mutex_);
+    broken_ = true;
+  }
+  changed_.notify_all();
+}
+
+void InsertStream::OnDone() {
+  if (worker_.joinable()) {
+    // Finish is the last thing that the worker does, and may call this from within.
+    if (worker_.get_id() == std::this_thread::get_id()) {
+      worker_.detach();
+    } else {
+      worker_.join();
+    }
+  }
+  if (counted_) open_streams_->fetch_sub(1);
+  delete this;
+}
+
+absl::Status InsertStream::Accept(const grpc::ByteBuffer& bytes) {
+  v1::InsertStreamRequest request;
+  LETHE_RETURN_IF_ERROR(ParseMessage(bytes, &request));
+  if (!started_) {
+    LETHE_RETURN_IF_ERROR(service::CheckName("tenant", request.tenant()));
+    LETHE_RETURN_IF_ERROR(service::CheckName("memory", request.memory()));
+    tenant_ = request.tenant();
+    memory_ = request.memory();
+  } else {
+    if (!request.tenant().empty() && request.tenant() != tenant_) {
+      return service::FieldError("tenant", "cannot change within a stream");
+    }
+    if (!request.memory().empty() && request.memory() != memory_) {
+      return service::FieldError("memory", "cannot change within a stream");
+    }
+    if (request.sequence() <= last_sequence_) {
+      return service::FieldError("sequence", "must be above that of the message before");
+    }
+  }
+  LETHE_RETURN_IF_ERROR(
+      service::CheckBatchSize("tokens", static_cast<size_t>(request.tokens_size())));
+  started_ = true;
+  last_sequence_ = request.sequence();
+  queued_tokens_ += static_cast<size_t>(request.tokens_size());
+  queue_.push_back({.sequence = request.sequence(), .tokens = FromProto(request.tokens())});
+  return absl::OkStatus();
+}
+
+bool InsertStream::QueueFull() const {
+  return queue_.size() >= kMaxQueuedMessages || queued_tokens_ >= service::kMaxBatch;
+}
+
+void InsertStream::Run() {
+  const absl::Status status = Guarded([this] { return CommitLoop(); });
+  Finish(ToGrpc(status));  // the object may be gone now
+}
+
+absl::Status InsertStream::CommitLoop() {
+  while (true) {
+    Group group = NextGroup();
+    if (group.resume_reading) StartRead(&incoming_);
+    if (group.messages.empty()) {
+      MutexLock lock(mutex_);
+      return broken_ ? absl::CancelledError("the caller is gone") : input_status_;
+    }
+    v1::InsertStreamResponse response;
+    LETHE_RETURN_IF_ERROR(Commit(std::move(group), &response));
+    if (!Write(response)) return absl::CancelledError("the caller is gone");
+  }
+}
+
+InsertStream::Group InsertStream::NextGroup() {
+  MutexLock lock(mutex_);
+  Relockable relockable(mutex_);
+  while (queue_.empty() && !reads_done_ && !broken_) changed_.wait(relockable);
+  Group group;
+  if (broken_) return group;
+  size_t tokens = 0;
+  while (!queue_.empty() &&
+         (group.messages.empty() || tokens + queue_.front().tokens.size() <= service::kMaxBatch)) {
+    tokens += queue_.front().tokens.size();
+    group.messages.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+  queued_tokens_ -= tokens;
+  group.resume_reading = read_paused_ && !QueueFull();
+  if (group.resume_reading) read_paused_ = false;
+  return group;
+}
+
+absl::Status InsertStream::Commit(Group group, v1::InsertStreamResponse* response) {
+  std::string tenant;
+  std::string memory;
+  {
+    MutexLock lock(mutex_);
+    tenant = tenant_;
+    memory = memory_;
+  }
+  std::vector<std::vector<service::TokenInput>> batches;
+  batches.reserve(group.messages.size());
+  for (Message& message : group.messages) batches.push_back(std::move(message.tokens));
+  LETHE_ASSIGN_OR_RETURN(
+      const std::vector<service::InsertReply> replies,
+      service_->InsertBatches(tenant, memory, std::move(batches), CallOptionsOf(context_)));
+  response->set_acknowledged_sequence(group.messages.back().sequence);
+  uint64_t inserted = 0;
+  uint64_t unchanged = 0;
+  uint64_t rejected = 0;
+  for (size_t m = 0; m < replies.size(); ++m) {
+    inserted += replies[m].inserted;
+    unchanged += replies[m].unchanged;
+    rejected += replies[m].rejected;
+    for (size_t i = 0; i < replies[m].results.size(); ++i) {
+      const service::InsertItem& item = replies[m].results[i];
+      if (!item.error.has_value()) continue;
+      v1::InsertStreamResponse::Rejection* rejection = response->add_rejections();
+      rejection->set_sequence(group.messages[m].sequence);
+      rejection->set_index(static_cast<uint32_t>(i));
+      rejection->set_id(item.id);
+      ToProto(*item.error, rejection->mutable_error());
+    }
+  }
+  response->set_inserted(inserted);
+  response->set_unchanged(unchanged);
+  response->set_rejected(rejected);
+  return absl::OkStatus();
+}
+
+bool InsertStream::Write(const v1::InsertStreamResponse& response) {
+  outgoing_ = SerializeMessage(response);
+  {
+    MutexLock lock(mutex_);
+    if (broken_) return false;
+    writing_ = true;
+  }
+  StartWrite(&outgoing_);
+  MutexLock lock(mutex_);
+  Relockable relockable(mutex_);
+  // Not left on broken_ alone: gRPC owns `outgoing_` until OnWriteDone, which always comes.
+  while (writing_) changed_.wait(relockable);
+  return !broken_;
+}
+
+}  // namespace lethe::rpc

@@ -1,0 +1,92 @@
+// MemoryService.InsertStream: a bidirectional stream whose messages are committed in groups.
+//
+// gRPC's callbacks fill a bounded queue; one thread a stream takes everything that waits (up to
+// 10,000 tokens), commits it in one transaction and acknowledges the last sequence number of it, so
+// that the cost of an fsync is shared while the order of acknowledgements is that of the messages.
+// Reading stops while the queue is full: flow control reaches the client.
+//
+// A bad message ends the stream with INVALID_ARGUMENT after everything before it has been committed
+// and acknowledged. A callback stream rather than a synchronous one, because a failed commit must
+// be able to end the stream while no message is arriving. docs/adr/0030.
+#ifndef LETHE_SERVER_RPC_INSERT_STREAM_H_
+#define LETHE_SERVER_RPC_INSERT_STREAM_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/base/mutex.h"
+#include "lethe/v1/memory_service.pb.h"
+#include "server/service/service.h"
+
+namespace lethe::rpc {
+
+class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  // Deletes itself when the call is over. `open_streams` counts the streams that are open; the call
+  // is refused with RESOURCE_EXHAUSTED when it is at `max_streams`. All must outlive the call.
+  InsertStream(grpc::CallbackServerContext* context,
+               service::Service* service,
+               std::atomic<int>* open_streams,
+               int max_streams);
+
+  void OnReadDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnCancel() override ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnDone() override;
+
+ private:
+  struct Message {
+    uint64_t sequence = 0;
+    std::vector<service::TokenInput> tokens;
+  };
+  // A batch to commit, and whether reading was stopped and can go on.
+  struct Group {
+    std::vector<Message> messages;
+    bool resume_reading = false;
+  };
+
+  absl::Status Accept(const grpc::ByteBuffer& bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool QueueFull() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Run() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status CommitLoop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits for messages; an empty group means that there will be none.
+  Group NextGroup() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Commit(Group group, v1::InsertStreamResponse* response);
+  // Writes and waits until it is written; false when the stream is broken.
+  bool Write(const v1::InsertStreamResponse& response) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  grpc::CallbackServerContext* const context_;
+  service::Service* const service_;
+  std::atomic<int>* const open_streams_;
+  bool counted_ = false;
+  std::thread worker_;
+
+  grpc::ByteBuffer incoming_;  // owned by gRPC between StartRead and OnReadDone
+  grpc::ByteBuffer outgoing_;  // owned by gRPC between StartWrite and OnWriteDone
+
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<Message> queue_ ABSL_GUARDED_BY(mutex_);
+  size_t queued_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;  // the first message was accepted
+  uint64_t last_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string tenant_ ABSL_GUARDED_BY(mutex_);
+  std::string memory_ ABSL_GUARDED_BY(mutex_);
+  absl::Status input_status_ ABSL_GUARDED_BY(mutex_);
+  bool reads_done_ ABSL_GUARDED_BY(mutex_) = false;
+  bool read_paused_ ABSL_GUARDED_BY(mutex_) = false;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace lethe::rpc
+
+#endif  // LETHE_SERVER_RPC_INSERT_STREAM_H_

@@ -1,0 +1,84 @@
+#include "server/rpc/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <chrono>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+
+namespace lethe::rpc {
+namespace {
+
+constexpr int kMaxConnectionIdleMs = 10 * 60 * 1000;
+
+// Both plugins are process-wide and must be on before the first builder exists.
+void EnablePluginsOnce() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  });
+}
+
+}  // namespace
+
+RpcServer::RpcServer(service::Service* service, const ServerOptions& options)
+    : tenants_(service), memories_(service, options.max_open_streams), certificates_(service) {}
+
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* service,
+                                                            const ServerOptions& options) {
+  EnablePluginsOnce();
+  std::unique_ptr<RpcServer> server(new RpcServer(service, options));
+  grpc::ResourceQuota quota("lethed");
+  quota.SetMaxThreads(options.max_threads).Resize(options.memory_quota_bytes);
+  grpc::ServerBuilder builder;
+  builder.SetResourceQuota(quota);
+  builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxConnectionIdleMs);
+  // Without this a second server could take half of the connections to the same port.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A small compressed message can grow without bound; nothing here compresses well anyway.
+  builder.SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  int port = 0;
+  if (!options.listen.empty()) {
+    builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
+  }
+  builder.RegisterService(&server->tenants_);
+  builder.RegisterService(&server->memories_);
+  builder.RegisterService(&server->certificates_);
+  server->server_ = builder.BuildAndStart();
+  if (server->server_ == nullptr || (!options.listen.empty() && port <= 0)) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen,
+                                               "; is another server running on this port?"));
+  }
+  server->port_ = static_cast<uint16_t>(port);
+  grpc::HealthCheckServiceInterface* health = server->server_->GetHealthCheckService();
+  for (const char* name :
+       {v1::TenantService::service_full_name(), v1::MemoryService::service_full_name(),
+        v1::CertificateService::service_full_name()}) {
+    health->SetServingStatus(name, true);
+  }
+  health->SetServingStatus("", true);
+  return server;
+}
+
+RpcServer::~RpcServer() { Drain(absl::Seconds(1)); }
+
+std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
+  return server_->InProcessChannel(grpc::ChannelArguments());
+}
+
+void RpcServer::Drain(absl::Duration grace) {
+  if (drained_ || server_ == nullptr) return;
+  drained_ = true;
+  server_->GetHealthCheckService()->Shutdown();
+  server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(grace));
+}
+
+}  // namespace lethe::rpc

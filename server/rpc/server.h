@@ -1,0 +1,62 @@
+// The gRPC server: the services of proto/lethe/v1, grpc.health.v1 and reflection, with limits on
+// everything that a client can make large.
+#ifndef LETHE_SERVER_RPC_SERVER_H_
+#define LETHE_SERVER_RPC_SERVER_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/rpc/services.h"
+#include "server/service/service.h"
+
+namespace lethe::rpc {
+
+struct ServerOptions {
+  // "host:port", not encrypted; port 0 lets the kernel choose. Empty: reachable only through
+  // InProcessChannel.
+  std::string listen;
+  int max_receive_bytes = 16 << 20;
+  int max_metadata_bytes = 8 << 10;
+  int max_concurrent_streams = 100;  // a connection
+  int max_open_streams = 64;         // of InsertStream and of QueryStream, all connections together
+  int max_threads = 512;             // above ServiceOptions::max_waiting_writes + max_open_streams
+  size_t memory_quota_bytes = size_t{1} << 30;  // buffers of gRPC itself
+};
+
+class RpcServer {
+ public:
+  // Listens and serves. UNAVAILABLE when it cannot listen there. `service` must outlive the server.
+  static absl::StatusOr<std::unique_ptr<RpcServer>> Start(service::Service* service,
+                                                          const ServerOptions& options);
+  // Drains for at most a second.
+  ~RpcServer();
+  RpcServer(const RpcServer&) = delete;
+  RpcServer& operator=(const RpcServer&) = delete;
+
+  // The port it listens on; 0 without one.
+  uint16_t port() const { return port_; }
+  std::shared_ptr<grpc::Channel> InProcessChannel();
+
+  // Says NOT_SERVING, takes no new calls, lets running ones finish until the grace is over, cancels
+  // what is left, and returns when no handler runs any more.
+  void Drain(absl::Duration grace);
+
+ private:
+  RpcServer(service::Service* service, const ServerOptions& options);
+
+  TenantHandlers tenants_;
+  MemoryHandlers memories_;
+  CertificateHandlers certificates_;
+  std::unique_ptr<grpc::Server> server_;
+  uint16_t port_ = 0;
+  bool drained_ = false;
+};
+
+}  // namespace lethe::rpc
+
+#endif  // LETHE_SERVER_RPC_SERVER_H_

@@ -1,0 +1,149 @@
+#include "server/rpc/services.h"
+
+#include <utility>
+
+#include "core/base/status_macros.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/insert_stream.h"
+
+namespace lethe::rpc {
+namespace {
+
+using service::CallOptions;
+
+template <typename Request>
+service::PageRequest PageOf(const Request& request) {
+  return {.size = request.page_size(), .token = request.page_token()};
+}
+
+// Converts the service's answer, or passes its status on.
+template <typename From, typename To>
+absl::Status Answer(const absl::StatusOr<From>& from, To* to) {
+  if (!from.ok()) return from.status();
+  ToProto(*from, to);
+  return absl::OkStatus();
+}
+
+absl::Status HandleQuery(service::Service* service,
+                         const v1::QueryRequest& request,
+                         const CallOptions& call,
+                         v1::QueryResponse* response) {
+  return Answer(service->Query(FromProto(request), call), response);
+}
+
+}  // namespace
+
+TenantHandlers::TenantHandlers(service::Service* service) {
+  Unary<v1::CreateTenantRequest, v1::Tenant>(
+      "CreateTenant", [service](const auto& request, const CallOptions& call, auto* response) {
+        return Answer(service->CreateTenant(request.name(), call), response);
+      });
+  Unary<v1::GetTenantRequest, v1::Tenant>(
+      "GetTenant", [service](const auto& request, const CallOptions&, auto* response) {
+        return Answer(service->GetTenant(request.name()), response);
+      });
+  Unary<v1::ListTenantsRequest, v1::ListTenantsResponse>(
+      "ListTenants",
+      [service](const auto& request, const CallOptions&, auto* response) -> absl::Status {
+        LETHE_ASSIGN_OR_RETURN(auto page, service->ListTenants(PageOf(request)));
+        for (const service::TenantInfo& tenant : page.items) {
+          ToProto(tenant, response->add_tenants());
+        }
+        response->set_next_page_token(std::move(page.next_page_token));
+        return absl::OkStatus();
+      });
+  Unary<v1::DeleteTenantRequest, v1::DeleteTenantResponse>(
+      "DeleteTenant",
+      [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
+        LETHE_ASSIGN_OR_RETURN(auto reply, service->DeleteTenant(request.name(), call));
+        response->set_erased_tokens(reply.erased_tokens);
+        response->set_certificate_id(std::move(reply.certificate_id));
+        response->set_envelope(std::move(reply.envelope));
+        return absl::OkStatus();
+      });
+}
+
+MemoryHandlers::MemoryHandlers(service::Service* service, int max_streams) {
+  Unary<v1::CreateMemoryRequest, v1::Memory>(
+      "CreateMemory",
+      [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
+        LETHE_ASSIGN_OR_RETURN(const auto config, FromProto(request.config()));
+        return Answer(service->CreateMemory(request.tenant(), request.name(), config, call),
+                      response);
+      });
+  Unary<v1::GetMemoryRequest, v1::Memory>(
+      "GetMemory", [service](const auto& request, const CallOptions&, auto* response) {
+        return Answer(service->GetMemory(request.tenant(), request.name()), response);
+      });
+  Unary<v1::ListMemoriesRequest, v1::ListMemoriesResponse>(
+      "ListMemories",
+      [service](const auto& request, const CallOptions&, auto* response) -> absl::Status {
+        LETHE_ASSIGN_OR_RETURN(auto page, service->ListMemories(request.tenant(), PageOf(request)));
+        for (const service::MemoryInfo& memory : page.items) {
+          ToProto(memory, response->add_memories());
+        }
+        response->set_next_page_token(std::move(page.next_page_token));
+        return absl::OkStatus();
+      });
+  Unary<v1::DeleteMemoryRequest, v1::DeleteMemoryResponse>(
+      "DeleteMemory",
+      [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
+        LETHE_ASSIGN_OR_RETURN(auto reply,
+                               service->DeleteMemory(request.tenant(), request.name(), call));
+        response->set_erased_tokens(reply.erased_tokens);
+        response->set_certificate_id(std::move(reply.certificate_id));
+        return absl::OkStatus();
+      });
+  Unary<v1::InsertRequest, v1::InsertResponse>(
+      "Insert", [service](const auto& request, const CallOptions& call, auto* response) {
+        return Answer(
+            service->Insert(request.tenant(), request.memory(), FromProto(request.tokens()), call),
+            response);
+      });
+  MarkMethodRawCallback(MethodIndex(v1::InsertStreamRequest::descriptor()->file(), "InsertStream"),
+                        new grpc::internal::CallbackBidiHandler<ByteBuffer, ByteBuffer>(
+                            [this, service, max_streams](grpc::CallbackServerContext* context) {
+                              return new rpc::InsertStream(context, service, &insert_streams_,
+                                                           max_streams);
+                            }));
+  Unary<v1::QueryRequest, v1::QueryResponse>(
+      "Query", [service](const auto& request, const CallOptions& call, auto* response) {
+        return HandleQuery(service, request, call, response);
+      });
+  OneByOneStream<v1::QueryRequest, v1::QueryResponse>(
+      "QueryStream", max_streams,
+      [service](const auto& request, const CallOptions& call, auto* response) {
+        return HandleQuery(service, request, call, response);
+      });
+  Unary<v1::ForgetRequest, v1::ForgetResponse>(
+      "Forget",
+      [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
+        LETHE_ASSIGN_OR_RETURN(const service::ForgetInput input, FromProto(request));
+        return Answer(service->Forget(input, call), response);
+      });
+  Unary<v1::DescribeRequest, v1::DescribeResponse>(
+      "Describe", [service](const auto& request, const CallOptions& call, auto* response) {
+        return Answer(service->Describe(request.tenant(), request.memory(), request.refit(), call),
+                      response);
+      });
+}
+
+CertificateHandlers::CertificateHandlers(service::Service* service) {
+  Unary<v1::GetCertificateRequest, v1::Certificate>(
+      "GetCertificate", [service](const auto& request, const CallOptions&, auto* response) {
+        return Answer(service->GetCertificate(request.tenant(), request.id()), response);
+      });
+  Unary<v1::ListCertificatesRequest, v1::ListCertificatesResponse>(
+      "ListCertificates",
+      [service](const auto& request, const CallOptions&, auto* response) -> absl::Status {
+        LETHE_ASSIGN_OR_RETURN(auto page, service->ListCertificates(
+                                              request.tenant(), request.memory(), PageOf(request)));
+        for (const service::CertificateInfo& certificate : page.items) {
+          ToProto(certificate, response->add_certificates());
+        }
+        response->set_next_page_token(std::move(page.next_page_token));
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace lethe::rpc

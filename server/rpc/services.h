@@ -1,0 +1,37 @@
+// The three services of proto/lethe/v1: each handler converts, makes one call, converts back.
+#ifndef LETHE_SERVER_RPC_SERVICES_H_
+#define LETHE_SERVER_RPC_SERVICES_H_
+
+#include <atomic>
+
+#include "lethe/v1/certificate_service.grpc.pb.h"
+#include "lethe/v1/memory_service.grpc.pb.h"
+#include "lethe/v1/tenant_service.grpc.pb.h"
+#include "server/rpc/handlers.h"
+#include "server/service/service.h"
+
+namespace lethe::rpc {
+
+class TenantHandlers final : public RawService<v1::TenantService::Service> {
+ public:
+  explicit TenantHandlers(service::Service* service);
+};
+
+class MemoryHandlers final : public RawService<v1::MemoryService::Service> {
+ public:
+  // `max_streams` bounds the streams of each kind (InsertStream, QueryStream) that are open at
+  // once.
+  MemoryHandlers(service::Service* service, int max_streams);
+
+ private:
+  std::atomic<int> insert_streams_{0};
+};
+
+class CertificateHandlers final : public RawService<v1::CertificateService::Service> {
+ public:
+  explicit CertificateHandlers(service::Service* service);
+};
+
+}  // namespace lethe::rpc
+
+#endif  // LETHE_SERVER_RPC_SERVICES_H_
