@@ -1,0 +1,126 @@
+// Fixed certificates for the tests: everything here is deterministic, so that bytes can be golden.
+#ifndef LETHE_TESTS_AUDIT_SAMPLE_H_
+#define LETHE_TESTS_AUDIT_SAMPLE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "audit/certificate.h"
+#include "audit/commitments.h"
+#include "audit/hash.h"
+#include "audit/random.h"
+#include "audit/signer.h"
+#include "core/base/check.h"
+#include "gtest/gtest.h"
+
+namespace lethe::audit::testing {
+
+// The vector of the log format: seed 32 x 0x42.
+inline constexpr char kOrigin[] = "svmem.example/erasure-log/t-7f3a";
+
+inline Signer VectorSigner(const std::string& name = kOrigin, char seed = 0x42) {
+  absl::StatusOr<Signer> signer = Signer::FromSeed(name, std::string(32, seed));
+  LETHE_CHECK(signer.ok());
+  return *std::move(signer);
+}
+
+inline CertificateBody ForgetBody() {
+  Salt salt;
+  salt.fill(0x11);
+  CertificateBody body;
+  body.origin = kOrigin;
+  body.sequence = 0;
+  body.kind = CertificateKind::kForget;
+  body.request_commitment = RequestCommitment(salt, "clinic", "request-1");
+  body.subject_commitment = SubjectCommitment(salt, "clinic", "patient-17");
+  body.build = "lethe 0.1.0";
+  body.time = "2026-01-31T12:00:00Z";
+  StateChange change;
+  change.memory_uid = "000102030405060708090a0b0c0d0e0f";
+  change.config = Sha256("config");
+  change.partition_before = {.margin = 12, .error = 3, .reserve = 85};
+  change.partition_after = {.margin = 11, .error = 3, .reserve = 82};
+  change.root_before = Sha256("before");
+  change.root_after = Sha256("after");
+  change.verdict = VerdictClass::kProven;
+  change.residuals.kkt_residual = 0x1p-50;
+  change.residuals.duality_gap = 0x1p-40;
+  change.residuals.slack = 0.001;
+  change.residuals.weight_bound = 0x1p-90;
+  change.residuals.decision_bound = 0x1p-52;
+  change.residuals.condition = 1024.0;
+  change.residuals.precision_bits = 106;
+  body.change = change;
+  body.counts = {.matched = 4, .erased = 4, .not_found = 1, .already_erased = 0, .held = 0};
+  body.stores = {{"tokens", "rows-deleted", "secure_delete, VACUUM"},
+                 {"backups", "not-claimed", ""}};
+  body.exceptions = {"Backups made before this time are outside the claim."};
+  return body;
+}
+
+inline CertificateBody ShreddedBody() {
+  CertificateBody body = ForgetBody();
+  body.kind = CertificateKind::kShredded;
+  body.change.reset();
+  body.counts = {};
+  body.stores = {{"keys", "key-destroyed", "slot 4 overwritten and read back"}};
+  body.exceptions.clear();
+  return body;
+}
+
+// Certificates 0 to size - 1 of one log, of several kinds.
+inline std::vector<SignedCertificate> MakeChain(size_t size, const Signer& signer) {
+  std::vector<SignedCertificate> chain;
+  for (size_t i = 0; i < size; ++i) {
+    CertificateBody body = i % 3 == 1 ? ShreddedBody() : ForgetBody();
+    body.origin = signer.verification_key().name();
+    body.sequence = i;
+    if (i > 0) body.previous_leaf_hash = chain.back().leaf_hash;
+    if (body.change.has_value()) body.change->root_after = Sha256("after" + std::to_string(i));
+    absl::StatusOr<SignedCertificate> certificate = BuildCertificate(body, signer);
+    LETHE_CHECK(certificate.ok());
+    chain.push_back(*std::move(certificate));
+  }
+  return chain;
+}
+
+// A folder of its own that goes away with the object.
+class TempFolder {
+ public:
+  TempFolder() {
+    path_ = std::filesystem::path(::testing::TempDir()) / ("lethe-audit-" + RandomUid());
+    std::filesystem::create_directories(path_);
+  }
+  ~TempFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+inline void WriteAll(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file << bytes;
+  ASSERT_TRUE(file.good()) << path;
+}
+
+}  // namespace lethe::audit::testing
+
+#endif  // LETHE_TESTS_AUDIT_SAMPLE_H_
