@@ -28,11 +28,11 @@ while IFS= read -r command; do
   read -r program rest <<<"$command"
   verbs=()
   for word in $rest; do
-    [[ $program == lethe && $word =~ ^[a-z][a-z-]*$ && ${#verbs[@]} -lt 2 ]] || break
+    [[ $program =~ ^lethe(-verify)?$ && $word =~ ^[a-z][a-z-]*$ && ${#verbs[@]} -lt 2 ]] || break
     "$bin/$program" "${verbs[@]}" --help 2>/dev/null | grep -qE "^ +$word( |$)" || break
     verbs+=("$word")
   done
-  if [ "$program" = lethe ] && [ ${#verbs[@]} -eq 0 ] && [[ $rest != -* ]]; then
+  if [[ $program =~ ^lethe(-verify)?$ ]] && [ ${#verbs[@]} -eq 0 ] && [[ $rest != -* ]]; then
     fault "no such verb: $command"
     continue
   fi

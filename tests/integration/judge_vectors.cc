@@ -6,12 +6,15 @@
 //
 // Prints one `name=value` line a figure; what is wrong goes to stderr. Exits 0 when every case of
 // the file was answered and everything agrees, 1 when something is wrong, 2 when it cannot judge.
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <stdexcept>
 #include <string>
 
 #include "nlohmann/json.hpp"
@@ -41,9 +44,11 @@ class Judge {
     for (size_t i = 0; i < want.size(); ++i) {
       Count(weights_, Bits(got[i]) == Bits(want[i]), where + ": alpha[" + std::to_string(i) + "]");
     }
-    if (answer.contains("precision_bits")) {
-      ++rungs_[answer.at("precision_bits").get<int64_t>()];
-    }
+    ++rungs_[answer.at("precision_bits").get<int64_t>()];
+    Near(where + ": decision", truth.value("decision", Json::array()),
+         answer.value("decision", Json::array()));
+    Near(where + ": readout", truth.value("readout", Json::array()),
+         answer.value("readout", Json::array()));
   }
 
   void Case(const Json& truth, const Json& answer) {
@@ -84,6 +89,8 @@ class Judge {
     Print("partitions", partitions_);
     Print("weights", weights_);
     Print("equal_bits", equal_bits_);
+    Print("readouts", readouts_);
+    std::cout << "worst_readout=" << worst_ << "\n";
     for (const auto& [method, count] : methods_) {
       std::cout << "method_" << method << "=" << count << "\n";
     }
@@ -102,6 +109,26 @@ class Judge {
     return std::bit_cast<uint64_t>(value + 0.0);
   }
 
+  // Numbers, or arrays of them, that are fp64 arithmetic over the weights: 1e-13 of their size, or
+  // of 1.
+  void Near(const std::string& what, const Json& want, const Json& got) {
+    if (want.is_array()) {
+      if (!got.is_array() || got.size() != want.size()) {
+        ++readouts_.all;
+        Complain(what);
+        return;
+      }
+      for (size_t i = 0; i < want.size(); ++i) {
+        Near(what + "[" + std::to_string(i) + "]", want[i], got[i]);
+      }
+      return;
+    }
+    const double truth = std::strtod(want.get<std::string>().c_str(), nullptr);
+    const double deviation = std::abs(got.get<double>() - truth) / std::max(1.0, std::abs(truth));
+    worst_ = std::max(worst_, deviation);
+    Count(readouts_, deviation <= 1e-13, what);
+  }
+
   void Count(Tally& tally, bool right, const std::string& what) {
     ++tally.all;
     if (right) {
@@ -118,6 +145,8 @@ class Judge {
   Tally partitions_;
   Tally weights_;
   Tally equal_bits_;
+  Tally readouts_;  // and decisions
+  double worst_ = 0.0;
   std::map<std::string, uint64_t> methods_;
   std::map<int64_t, uint64_t> rungs_;
   uint64_t complaints_ = 0;

@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# Shows the whole idea on real data, on a Debian 12 machine with root or sudo and nothing prepared:
+# installs what is missing, builds, starts a server on loopback, streams 2,481 visits of 446 patients with
+# cirrhosis, asks, forgets one patient, verifies the certificate offline, restarts the server, shows that
+# the patient is still gone, and stops the server.
+#
+#   bash deploy/quickstart.sh
+#
+# Safe to repeat: everything it makes is under build/release and var/quickstart; each run starts with an
+# empty data folder (the data set already fetched is kept).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+bin=build/release/bin
+work=var/quickstart
+data=$work/data
+source deploy/lib/lethed.sh
+
+step() { printf '\n== %s\n' "$*"; }
+say() { printf '%s\n' "$*" | fold -s -w 80; }
+die() { printf 'quickstart: %s\n' "$*" >&2; exit 1; }
+
+# run PROGRAM ARGS...: prints the command as a person would type it, then runs it.
+run() {
+  local line='$' word
+  for word in "$@"; do
+    if [ $((${#line} + ${#word})) -gt 76 ]; then
+      printf '%s \\\n' "$line"
+      line='   '
+    fi
+    line+=" $word"
+  done
+  printf '%s\n' "$line"
+  "$bin/$1" "${@:2}"
+}
+
+# field NAME: the value of a string or number member of the JSON object on standard input.
+field() { sed -nE 's/.*"'"$1"'": ?"?([^",}]*)"?.*/\1/p' | head -n 1; }
+
+trap 'lethed_stop >/dev/null 2>&1 || true' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+step "1/9  Packages"
+bash cmake/install-dependencies.sh
+
+step "2/9  Build (release)"
+if ! cmake --preset release >build.log.$$ 2>&1; then
+  cat build.log.$$
+  rm -f build.log.$$
+  die "the configuration failed; its output is above"
+fi
+rm -f build.log.$$
+export NINJA_STATUS='[%f/%t %es] '
+build=(cmake --build --preset release --parallel "$(nproc)" --target lethed lethe lethe-verify)
+if [ -t 1 ]; then
+  "${build[@]}"
+else
+  # Without a terminal every twentieth line is progress enough; what else the build says is shown.
+  "${build[@]}" | awk '!/^\[[0-9]+\// || ++n % 20 == 0 { print; fflush() }'
+fi
+mkdir -p "$work"
+exec 9>"$work/lock"
+flock -n 9 || die "another quickstart uses $work right now"
+
+step "3/9  Data: csl of the Debian package r-cran-timereg (no R needed)"
+deb() { find "$work" -maxdepth 1 -name 'r-cran-timereg_*.deb' | sort | tail -n 1; }
+fetch() { (cd "$work" && apt-get -o APT::Sandbox::User=root download r-cran-timereg) >"$work/apt.log" 2>&1; }
+if [ -z "$(deb)" ] && ! fetch; then
+  say "The package lists are old or missing; reading them again."
+  if [ "$(id -u)" -eq 0 ]; then apt-get -q update; else sudo apt-get -q update; fi
+  fetch || { cat "$work/apt.log"; die "the package could not be fetched"; }
+fi
+rm -rf "$work/package"
+dpkg -x "$(deb)" "$work/package"
+source_file=$work/package/usr/lib/R/site-library/timereg/data/csl.txt.gz
+[ -f "$source_file" ] || die "$(deb) holds no data/csl.txt.gz"
+gzip -dc "$source_file" |
+  awk -v queries="$work/queries.csv" -f deploy/lib/csl_visits.awk >"$work/visits.csv"
+visits=$(($(wc -l <"$work/visits.csv") - 1))
+patients=$(cut -d, -f2 "$work/visits.csv" | tail -n +2 | sort -u | wc -l)
+say "$visits visits of $patients patients. Key: prothrombin index now, at the visit before and at\
+ the start, age, years since the start (each scaled). Value: died (0 or 1), years from the visit\
+ until death or last sight. Subject: the patient."
+
+step "4/9  Server"
+rm -rf "$data" "$data.log" "$work/certificates"
+lethed_start "$data" 9>&-
+say "lethed listens on $LETHE_ADDRESS, data in $data, log in $data.log"
+export LETHE_TENANT=clinic LETHE_MEMORY=visits
+run lethe tenant create clinic
+# Whoever verifies later pins this key now.
+key=$("$bin/lethe" tenant get -o json | field verification_key)
+printf '%s\n' "$key" >"$work/pinned.key"
+run lethe memory create visits --kernel rbf --gamma 0.2 --capacity 100 \
+  --key-dimension 5 --value-dimension 2
+
+step "5/9  Stream all visits in"
+keys=prot,prot.prev,prot.base,age,time
+run lethe insert --file "$work/visits.csv" --id-column visit --subject-column patient \
+  --key-columns "$keys" --value-columns died,years
+run lethe memory describe
+before=$("$bin/lethe" memory describe -o json | field state_digest)
+
+step "6/9  Ask: recovering, getting worse, and like nobody here"
+ask=(query --file "$work/queries.csv" --key-columns "$keys" --top 3)
+run lethe "${ask[@]}"
+say "Readout: share that died, years left, averaged over similar visits. Inside or outside: whether\
+ the memory has seen the like. Each visit listed carried that share of the answer."
+visit=$("$bin/lethe" "${ask[@]}" -o jsonl | sed -nE '1s/.*"tokens":\[\{"id":"([^"]*)".*/\1/p')
+patient=${visit%-*}
+[ -n "$patient" ] || die "no visit carried the first answer"
+
+step "7/9  Forget patient $patient, who carried most of the first answer"
+say "Without --yes the plan is shown and nothing happens:"
+run lethe forget --subject "$patient" </dev/null && die "forgot without --yes"
+say "" "With --yes:"
+run lethe forget --subject "$patient" --yes
+run lethe "${ask[@]}"
+after=$("$bin/lethe" memory describe -o json | field state_digest)
+[ "$before" != "$after" ] || die "the state did not change"
+
+step "8/9  Verify the certificate offline, against the key pinned in step 4"
+run lethe certificate export --out "$work/certificates"
+run lethe-verify chain "$work/certificates/chain.jsonl" --count 1 --key "$key"
+certificate=$(find "$work/certificates" -name '0-*.json')
+awk '{ at = index($0, "\"payload\":\"") + 200; old = substr($0, at, 1)
+       printf "%s", substr($0, 1, at - 1) (old == "A" ? "B" : "A") substr($0, at + 1) }' \
+  "$certificate" >"$work/tampered.json"
+say "" "A copy with one character of the signed text changed:"
+run lethe-verify certificate "$work/tampered.json" --quiet --key "$key" &&
+  die "a tampered certificate was accepted"
+
+step "9/9  Restart: is patient $patient still gone?"
+lethed_stop || die "lethed did not end by itself"
+lethed_start "$data" 9>&-
+restarted=$("$bin/lethe" memory describe -o json | field state_digest)
+say "State digest before the restart  $after" "State digest after it             $restarted"
+[ "$after" = "$restarted" ] || die "the digests differ"
+run lethe forget --id "$visit" --dry-run
+if "$bin/lethe" query --file "$work/queries.csv" --key-columns "$keys" --top 1000 -o jsonl |
+    grep -qF "\"id\":\"$patient-"; then
+  die "patient $patient is back"
+fi
+say "Among all visits that carry the three answers, none is of patient $patient. As a last check the\
+ server solves from scratch and compares every bit:"
+run lethe memory describe --refit
+lethed_stop || die "lethed did not end by itself"
+
+step "Done in $SECONDS s; the server is stopped. To go on:"
+cat <<TEXT
+  $bin/lethed --data $data &
+  export LETHE_TENANT=clinic LETHE_MEMORY=visits
+  $bin/lethe memory describe
+  $bin/lethe certificate show 0
+README.md has more. To remove everything: rm -rf var/quickstart
+TEXT

@@ -1,0 +1,181 @@
+#!/usr/bin/env bash
+# end_to_end_test.sh BIN: the quick start in small, with the real programs on made-up data: insert from CSV
+# and NDJSON, query, forget, verify offline, restart; then a second server that is fed with the survivors
+# only must show the same state digest.
+set -euo pipefail
+bin=$1
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+source "$root/deploy/lib/lethed.sh"
+work=$(mktemp -d)
+trap 'lethed_kill; rm -rf "$work"' EXIT
+cd "$work"
+
+checks=0
+fail() {
+  echo "FAILED: $*" >&2
+  tail -n 5 ./*.log >&2 || true
+  exit 1
+}
+# equal WHAT GOT WANTED
+equal() {
+  checks=$((checks + 1))
+  [ "$2" = "$3" ] || fail "$1: got '$2', wanted '$3'"
+}
+# status WANTED COMMAND...: runs it, demands the exit status, leaves its words in ./said.
+status() {
+  local wanted=$1 got=0
+  shift
+  "$@" >said 2>&1 </dev/null || got=$?
+  checks=$((checks + 1))
+  [ "$got" -eq "$wanted" ] || { cat said >&2; fail "exit status $got instead of $wanted: $*"; }
+}
+# said WORDS: the last `status` printed them.
+said() {
+  checks=$((checks + 1))
+  grep -qF -- "$1" said || { cat said >&2; fail "did not say '$1'"; }
+}
+field() { sed -nE 's/.*"'"$1"'": ?"?([^",}]*)"?.*/\1/p' | head -n 1; }
+lethe() { "$bin/lethe" "$@"; }
+digest() { lethe memory describe -o json | field state_digest; }
+count() { lethe memory get -o jsonl | sed -nE 's/.*"margin":([0-9]+),"error":([0-9]+),"reserve":([0-9]+).*/\1+\2+\3/p' | { read -r sum; echo $((sum)); }; }
+
+export LETHE_TENANT=clinic LETHE_MEMORY=visits
+
+# 400 tokens of 40 subjects, from a generator of our own so that every awk makes the same; some keys repeat.
+awk 'function random() { seed = (seed * 16807) % 2147483647; return seed / 2147483647 }
+  BEGIN {
+    seed = 20240229
+    print "visit,patient,a,b,c,outcome"
+    for (i = 0; i < 400; i++) {
+      if (i % 25 != 24) for (k = 0; k < 3; k++) x[k] = random() + random() + random() - 1.5
+      printf "v%d,p%d,%.6f,%.6f,%.6f,%.3f\n", i, i % 40, x[0], x[1], x[2], random()
+    }
+  }' >all.csv
+head -n 251 all.csv >first.csv
+tail -n +252 all.csv | awk -F, '{
+  printf "{\"id\":\"%s\",\"subject\":\"%s\",\"key\":[%s,%s,%s],\"value\":[%s]}\n", $1, $2, $3, $4, $5, $6 }' >rest.ndjson
+awk -F, '$2 != "p7" && $1 != "v100" && $1 != "v101"' all.csv >survivors.csv
+columns=(--id-column visit --subject-column patient --key-columns a,b,c --value-columns outcome)
+create() {
+  lethe tenant create clinic >/dev/null
+  lethe memory create visits --kernel rbf --gamma 0.5 --capacity 20 --key-dimension 3 --value-dimension 1 >/dev/null
+}
+stop() { lethed_stop || fail "lethed did not end by itself with status 0"; }
+
+lethed_start "$work/data"
+create
+key=$(lethe tenant get -o json | field verification_key)
+[ -n "$key" ] || fail "no verification key"
+
+# Insert: both formats, and the same once more.
+equal "inserted from CSV" "$(lethe insert --file first.csv "${columns[@]}" -o json | field inserted)" 250
+equal "inserted from NDJSON" "$(lethe insert --file - --format ndjson -o json <rest.ndjson | field inserted)" 150
+full=$(digest)
+equal "inserted again" "$(lethe insert --file all.csv "${columns[@]}" -o json | field unchanged)" 400
+equal "digest after inserting again" "$(digest)" "$full"
+equal "tokens" "$(count)" 400
+
+# Bad input is named by place, and changes nothing.
+printf 'visit,patient,a,b,c,outcome\nx1,p1,0.1,zero,0.3,1\n' >bad.csv
+status 2 lethe insert --file bad.csv "${columns[@]}"
+said 'line 2, column "b"'
+status 2 lethe insert --file <(sed -n '1p;2s/0\.[0-9]*$/9/p' all.csv) --format csv "${columns[@]}"
+said 'line 2: rejected'
+status 67 lethe query --key 0.1,0.2
+said 'queries[0]'
+status 67 lethe memory create other --gamma 1 --box 1.5 --key-dimension 3 --value-dimension 1
+said 'box'
+status 69 lethe memory get nowhere
+equal "digest after bad input" "$(digest)" "$full"
+
+# Query.
+lethe query --key 0.1,0.2,-0.1 --key=-0.5,0,0.5 --top 400 -o jsonl >answers
+equal "answers" "$(wc -l <answers)" 2
+equal "answers inside" "$(grep -c '"position":"inside"' answers)" 2
+status 0 lethe query --key 50,50,50 -o jsonl
+said '"position":"outside"'
+
+# Forget: the plan first, then a subject, two ids, ids that are gone or never were, a repeated request.
+status 1 lethe forget --subject p7
+said '10'
+equal "digest after a plan" "$(digest)" "$full"
+status 0 lethe forget --subject p7 --yes -o json --request-id first-request
+equal "erased" "$(field erased <said)" 10
+certificate=$(field certificate_id <said)
+equal "digest in the answer" "$(field state_digest <said)" "$(digest)"
+status 0 lethe forget --subject p7 --yes -o json --request-id first-request
+equal "replayed" "$(field replayed <said)" true
+equal "certificate of the repeated request" "$(field certificate_id <said)" "$certificate"
+status 0 lethe forget --id v100 --id v101 --id v7 --id never --yes -o json
+equal "erased by id" "$(field erased <said)" 2
+equal "already erased" "$(field already_erased <said)" 1
+equal "not found" "$(field not_found <said)" 1
+equal "tokens left" "$(count)" 388
+if lethe query --key 0.1,0.2,-0.1 --top 1000 -o jsonl | grep -qE '"id":"v(7|47|87|100|101)"'; then
+  fail "a forgotten token still carries an answer"
+fi
+left=$(digest)
+
+# Certificates: offline, against the key noted at the beginning, by both programs.
+lethe certificate export --out certificates >/dev/null
+stop
+chain=certificates/chain.jsonl
+first=$(find certificates -name '0-*.json')
+status 0 "$bin/lethe-verify" chain "$chain" --key "$key" --count 2
+status 0 "$bin/lethe" certificate verify "$chain" --key "$key"
+status 0 "$bin/lethe-verify" certificate "$first" --key "$key"
+equal "id of the certificate" "$(sha256sum <"$first" | cut -d' ' -f1)" "$certificate"
+if grep -rqE 'p7|v100' certificates; then fail "a certificate names a subject or a token"; fi
+refused() { # STATUS COMMAND...
+  status "$@"
+  said REFUSED
+}
+tail -n 1 "$chain" >headless.jsonl
+refused 5 "$bin/lethe-verify" chain headless.jsonl --key "$key"
+head -n 1 "$chain" >tailless.jsonl
+refused 5 "$bin/lethe-verify" chain tailless.jsonl --key "$key" --count 2
+awk '{ at = index($0, "\"payload\":\"") + 200; old = substr($0, at, 1)
+       printf "%s", substr($0, 1, at - 1) (old == "A" ? "B" : "A") substr($0, at + 1) }' "$first" >tampered.json
+refused 4 "$bin/lethe-verify" certificate tampered.json --key "$key"
+
+# Restart: the same state, the same answers, and gone is gone.
+lethed_start "$work/data"
+equal "digest after a restart" "$(digest)" "$left"
+status 0 lethe forget --subject p7 --yes -o json
+equal "erased once more" "$(field erased <said)" 0
+status 0 lethe forget --id v7 --dry-run -o json
+equal "already erased after a restart" "$(field already_erased <said)" 1
+status 0 lethe memory describe --refit -o json
+equal "verdict of a refit" "$(field verdict <said)" bit-identical
+status 0 lethe forget --subject p7 --yes -o json --request-id first-request
+equal "replayed after a restart" "$(field replayed <said)" true
+
+# A server that never saw the forgotten tokens.
+lethed_kill
+lethed_start "$work/data"
+equal "digest after kill -9" "$(digest)" "$left"
+stop
+lethed_start "$work/fresh"
+create
+lethe insert --file survivors.csv "${columns[@]}" >/dev/null
+equal "digest of a server fed with the survivors" "$(digest)" "$left"
+
+# Deleting everything, and starting again under the same names.
+status 0 lethe forget --everything --yes -o json
+equal "erased everything" "$(field erased <said)" 388
+equal "tokens after everything" "$(count)" 0
+status 0 lethe query --key 0,0,0
+status 0 lethe memory delete visits --yes
+status 69 lethe memory get visits
+stop
+lethed_start "$work/fresh"
+status 69 lethe memory get visits
+lethe memory create visits --gamma 0.5 --capacity 20 --key-dimension 3 --value-dimension 1 >/dev/null
+equal "tokens of a memory made again" "$(count)" 0
+lethe insert --file survivors.csv "${columns[@]}" >/dev/null
+equal "digest of a memory made again" "$(digest)" "$left"
+stop
+
+# Nothing personal in the servers' logs.
+if grep -qE 'p7|v100|"key"' data.log fresh.log; then fail "a log names a subject, a token or a key"; fi
+echo "end to end: $checks checks"

@@ -1,0 +1,46 @@
+// A lethed of a test's own: started on a loopback port that the kernel chooses, killed or stopped
+// when the test wants, and killed with the test. Linux. Threads: compatible; Start from the main
+// thread, since the kernel ends the server together with the thread that started it.
+#ifndef LETHE_TESTS_INTEGRATION_SERVER_PROCESS_H_
+#define LETHE_TESTS_INTEGRATION_SERVER_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "client/client.h"
+
+namespace lethe::tests {
+
+class ServerProcess {
+ public:
+  // `program`: the path of lethed; `data`: its folder; its log goes to `data`.log.
+  ServerProcess(std::string program, std::string data)
+      : program_(std::move(program)), data_(std::move(data)) {}
+  ~ServerProcess() { Kill(); }
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  // Requires that it does not run. Returns once it answers calls.
+  absl::Status Start();
+  // kill -9, and waits for the end. Without effect when it does not run.
+  void Kill();
+  // SIGTERM, and waits. INTERNAL unless it ends by itself with status 0.
+  absl::Status Stop();
+
+  // Both require that it runs.
+  const std::string& address() const { return address_; }
+  client::Client Connect(client::Options options = {}) const;
+
+ private:
+  std::string program_;
+  std::string data_;
+  std::string address_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace lethe::tests
+
+#endif  // LETHE_TESTS_INTEGRATION_SERVER_PROCESS_H_
