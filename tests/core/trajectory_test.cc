@@ -1,8 +1,10 @@
-// Random lives of a memory: after every operation the published state equals a cold refit bit for bit,
-// whatever the keys are like. Seeds are printed with every failure.
+// Random lives of a memory: after every operation the published state equals a cold refit bit for
+// bit, whatever the keys are like. Seeds are printed with every failure. LETHE_TRAJECTORIES=N runs
+// N times as many seeds, for long runs by hand.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
@@ -46,8 +48,8 @@ class Trajectory {
   void Step() {
     const size_t n = alive_.size();
     const double target = 4 * life_.capacity + 8;
-    const bool insert = n == 0 || std::bernoulli_distribution(
-                                      static_cast<double>(n) < target ? 0.7 : 0.4)(random_);
+    const bool insert =
+        n == 0 || std::bernoulli_distribution(static_cast<double>(n) < target ? 0.7 : 0.4)(random_);
     if (insert) {
       Insert(std::uniform_int_distribution<size_t>(1, 3)(random_));
     } else {
@@ -95,7 +97,9 @@ class Trajectory {
   }
 
   std::vector<double> Key() {
-    const auto some = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); };
+    const auto some = [&](size_t n) {
+      return std::uniform_int_distribution<size_t>(0, n - 1)(random_);
+    };
     std::vector<double> key;
     switch (life_.keys) {
       case Keys::kGaussian:
@@ -157,7 +161,9 @@ TEST_P(TrajectoryTest, EveryStateIsTheRefitBitForBit) {
   uint64_t updates = 0;
   uint64_t climbs = 0;
   uint64_t fallbacks = 0;
-  for (int seed = 1; seed <= life.seeds; ++seed) {
+  const char* const times = std::getenv("LETHE_TRAJECTORIES");
+  const int seeds = life.seeds * (times == nullptr ? 1 : std::max(1, std::atoi(times)));
+  for (int seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(life.name + ", seed " + std::to_string(seed));
     Trajectory trajectory(life, static_cast<uint64_t>(seed));
     for (int step = 0; step < 60; ++step) {
@@ -190,8 +196,14 @@ INSTANTIATE_TEST_SUITE_P(
         Life{"gaussian", Keys::kGaussian, 0, 3, 6.5, kRbf, kShared, 10},
         Life{"gaussian_integer_capacity", Keys::kGaussian, 0, 2, 5, kRbf, kShared, 10},
         Life{"gaussian_box_one", Keys::kGaussian, 0, 4, 1, kRbf, kShared, 6},
-        Life{"gaussian_high_dimension", Keys::kGaussian, 0, 128, 7.3,
-             {kernel::KernelKind::kRbf, 1.0 / 128}, kShared, 3},
+        Life{"gaussian_high_dimension",
+             Keys::kGaussian,
+             0,
+             128,
+             7.3,
+             {kernel::KernelKind::kRbf, 1.0 / 128},
+             kShared,
+             3},
         Life{"one_dimension", Keys::kGaussian, 0, 1, 6.1, kRbf, kShared, 8},
         Life{"clustered", Keys::kClustered, 0, 3, 8.7, kRbf, kShared, 8},
         Life{"noise_2e_2", Keys::kNoise, 0.02, 3, 7.9, kRbf, kShared, 8},
@@ -210,11 +222,38 @@ INSTANTIATE_TEST_SUITE_P(
         Life{"constant", Keys::kConstant, 0, 2, 5, kRbf, kShared, 4},
         Life{"constant_oldest_first", Keys::kConstant, 0, 2, 4.5, kRbf,
              DuplicatesPolicy::kOldestFirst, 4},
-        Life{"wide_gamma", Keys::kGaussian, 0, 3, 5.5, {kernel::KernelKind::kRbf, 1e-5}, kShared, 6},
-        Life{"sharp_gamma", Keys::kGaussian, 0, 3, 5.5, {kernel::KernelKind::kRbf, 1e4}, kShared, 6},
-        Life{"laplacian", Keys::kGaussian, 0, 3, 7.2, {kernel::KernelKind::kLaplacian, 0.6}, kShared, 8},
+        Life{"wide_gamma",
+             Keys::kGaussian,
+             0,
+             3,
+             5.5,
+             {kernel::KernelKind::kRbf, 1e-5},
+             kShared,
+             6},
+        Life{"sharp_gamma",
+             Keys::kGaussian,
+             0,
+             3,
+             5.5,
+             {kernel::KernelKind::kRbf, 1e4},
+             kShared,
+             6},
+        Life{"laplacian",
+             Keys::kGaussian,
+             0,
+             3,
+             7.2,
+             {kernel::KernelKind::kLaplacian, 0.6},
+             kShared,
+             8},
         Life{"exp_dot", Keys::kGaussian, 0, 3, 6.4, {kernel::KernelKind::kExpDot, 0.5}, kShared, 8},
-        Life{"exp_dot_noise", Keys::kNoise, 1e-6, 3, 6, {kernel::KernelKind::kExpDot, 0.8}, kShared,
+        Life{"exp_dot_noise",
+             Keys::kNoise,
+             1e-6,
+             3,
+             6,
+             {kernel::KernelKind::kExpDot, 0.8},
+             kShared,
              5}),
     [](const auto& param) { return param.param.name; });
 
