@@ -1,0 +1,163 @@
+#include "client/retry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace lethe::client {
+namespace {
+
+using ::testing::ElementsAre;
+
+// A clock that moves only when someone sleeps or an attempt takes time.
+struct FakeTime {
+  absl::Time now = absl::UnixEpoch();
+  std::vector<absl::Duration> slept;
+  double uniform = 1.0;
+
+  Environment environment() {
+    return {.now = [this] { return now; },
+            .sleep =
+                [this](absl::Duration duration) {
+                  slept.push_back(duration);
+                  now += duration;
+                },
+            .uniform = [this] { return uniform; }};
+  }
+};
+
+Options TestOptions() {
+  Options options;
+  options.deadline = absl::Seconds(60);
+  options.max_attempts = 4;
+  options.initial_backoff = absl::Milliseconds(100);
+  options.max_backoff = absl::Milliseconds(300);
+  return options;
+}
+
+TEST(RetryTest, EveryCodeButUnavailableIsAnAnswer) {
+  for (int code = 1; code <= 16; ++code) {
+    FakeTime time;
+    int attempts = 0;
+    const absl::Status wanted(static_cast<absl::StatusCode>(code), "why");
+    const absl::Status status =
+        RetryLoop(TestOptions(), time.environment(), Idempotency::kSafeToRepeat, [&](absl::Time) {
+          ++attempts;
+          return wanted;
+        });
+    EXPECT_EQ(status, wanted);
+    EXPECT_EQ(attempts, code == static_cast<int>(absl::StatusCode::kUnavailable) ? 4 : 1) << code;
+  }
+}
+
+TEST(RetryTest, WhatIsNotSafeIsTriedOnce) {
+  FakeTime time;
+  int attempts = 0;
+  const absl::Status status =
+      RetryLoop(TestOptions(), time.environment(), Idempotency::kNotSafe, [&](absl::Time) {
+        ++attempts;
+        return absl::UnavailableError("gone");
+      });
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_EQ(attempts, 1);
+  EXPECT_TRUE(time.slept.empty());
+}
+
+TEST(RetryTest, WaitsGrowToTheMaximumAndSuccessEndsThem) {
+  FakeTime time;
+  int attempts = 0;
+  const absl::Status status =
+      RetryLoop(TestOptions(), time.environment(), Idempotency::kSafeToRepeat, [&](absl::Time) {
+        return ++attempts < 4 ? absl::UnavailableError("gone") : absl::OkStatus();
+      });
+  EXPECT_TRUE(status.ok());
+  EXPECT_THAT(time.slept, ElementsAre(absl::Milliseconds(100), absl::Milliseconds(200),
+                                      absl::Milliseconds(300)));
+}
+
+TEST(RetryTest, EveryAttemptHasTheSameDeadlineAndNoSleepPassesIt) {
+  FakeTime time;
+  Options options = TestOptions();
+  options.deadline = absl::Milliseconds(1000);
+  options.max_attempts = 100;
+  std::vector<absl::Time> deadlines;
+  const absl::Status status =
+      RetryLoop(options, time.environment(), Idempotency::kSafeToRepeat, [&](absl::Time deadline) {
+        deadlines.push_back(deadline);
+        time.now += absl::Milliseconds(150);
+        return absl::UnavailableError("gone");
+      });
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  // Attempts begin at 0, 250 and 600; the one at 600 ends at 750 and 300 more would be too late.
+  EXPECT_THAT(deadlines, ElementsAre(absl::UnixEpoch() + options.deadline,
+                                     absl::UnixEpoch() + options.deadline,
+                                     absl::UnixEpoch() + options.deadline));
+  EXPECT_LT(time.now, absl::UnixEpoch() + options.deadline);
+}
+
+TEST(RetryTest, JitterStaysBetweenHalfAndAll) {
+  Backoff low(absl::Seconds(1), absl::Seconds(4));
+  Backoff high(absl::Seconds(1), absl::Seconds(4));
+  for (const int expected : {1, 2, 4, 4, 4}) {
+    EXPECT_EQ(low.Next(0.0), absl::Seconds(expected) / 2);
+    EXPECT_EQ(high.Next(1.0), absl::Seconds(expected));
+  }
+  low.Reset();
+  EXPECT_EQ(low.Next(0.0), absl::Seconds(1) / 2);
+}
+
+TEST(RetryTest, RealChanceIsUniformEnough) {
+  const Environment environment = Environment::Real();
+  double sum = 0.0;
+  for (int i = 0; i < 10000; ++i) {
+    const double value = environment.uniform();
+    ASSERT_GE(value, 0.0);
+    ASSERT_LT(value, 1.0);
+    sum += value;
+  }
+  EXPECT_NEAR(sum / 10000.0, 0.5, 0.05);
+}
+
+TEST(IdempotencyTest, InsertsNeedIdsAndForgetsARequestId) {
+  EXPECT_EQ(IdempotencyOf(std::vector<Token>{{.id = "a"}, {.id = "b"}}),
+            Idempotency::kSafeToRepeat);
+  EXPECT_EQ(IdempotencyOf(std::vector<Token>{{.id = "a"}, {}}), Idempotency::kNotSafe);
+  EXPECT_EQ(IdempotencyOf(ForgetRequest{.ids = {"a"}}), Idempotency::kNotSafe);
+  EXPECT_EQ(IdempotencyOf(ForgetRequest{.ids = {"a"}, .dry_run = true}),
+            Idempotency::kSafeToRepeat);
+  EXPECT_EQ(IdempotencyOf(ForgetRequest{.ids = {"a"}, .request_id = "r"}),
+            Idempotency::kSafeToRepeat);
+}
+
+TEST(OptionsTest, ValidationNamesTheField) {
+  EXPECT_TRUE(Validate(Options()).ok());
+  const auto message = [](void (*change)(Options&)) {
+    Options options;
+    change(options);
+    return std::string(Validate(options).message());
+  };
+  EXPECT_THAT(message([](Options& o) { o.address.clear(); }), testing::StartsWith("address:"));
+  EXPECT_THAT(message([](Options& o) { o.deadline = absl::ZeroDuration(); }),
+              testing::StartsWith("deadline:"));
+  EXPECT_THAT(message([](Options& o) { o.max_attempts = 0; }),
+              testing::StartsWith("max_attempts:"));
+  EXPECT_THAT(message([](Options& o) { o.max_stream_attempts = 101; }),
+              testing::StartsWith("max_stream_attempts:"));
+  EXPECT_THAT(message([](Options& o) { o.max_backoff = absl::Milliseconds(1); }),
+              testing::StartsWith("max_backoff:"));
+  EXPECT_THAT(message([](Options& o) { o.stream_stall = absl::ZeroDuration(); }),
+              testing::StartsWith("stream_stall:"));
+  EXPECT_THAT(message([](Options& o) { o.stream_lifetime = absl::ZeroDuration(); }),
+              testing::StartsWith("stream_lifetime:"));
+}
+
+TEST(RequestIdTest, IsLongAndNew) {
+  const std::string a = NewRequestId();
+  EXPECT_EQ(a.size(), 32u);
+  EXPECT_EQ(a.find_first_not_of("0123456789abcdef"), std::string::npos);
+  EXPECT_NE(a, NewRequestId());
+}
+
+}  // namespace
+}  // namespace lethe::client
