@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "audit/hash.h"
 #include "core/base/status_macros.h"
-#include "store/hash.h"
 #include "store/validation.h"
 
 namespace lethe::store {
@@ -25,9 +25,9 @@ absl::StatusOr<CertificateRecord> ReadRow(const Statement& row) {
   record.memory_uid = std::string(row.ColumnText(3));
   record.memory_name = std::string(row.ColumnText(4));
   record.create_time_micros = row.ColumnInt(5);
-  LETHE_ASSIGN_OR_RETURN(record.leaf_hash, ToBytes32(row.ColumnBlob(6)));
+  LETHE_ASSIGN_OR_RETURN(record.leaf_hash, ReadHash(row.ColumnBlob(6)));
   if (!row.ColumnIsNull(7)) {
-    LETHE_ASSIGN_OR_RETURN(record.previous_leaf_hash, ToBytes32(row.ColumnBlob(7)));
+    LETHE_ASSIGN_OR_RETURN(record.previous_leaf_hash, ReadHash(row.ColumnBlob(7)));
   }
   record.leaf = std::string(row.ColumnBlob(8));
   record.envelope = std::string(row.ColumnBlob(9));
@@ -74,7 +74,7 @@ absl::StatusOr<LogHead> CertificateLog::Head() {
   LogHead head;
   if (!row) return head;
   head.count = static_cast<uint64_t>(select.ColumnInt(0)) + 1;
-  LETHE_ASSIGN_OR_RETURN(head.leaf_hash, ToBytes32(select.ColumnBlob(1)));
+  LETHE_ASSIGN_OR_RETURN(head.leaf_hash, ReadHash(select.ColumnBlob(1)));
   return head;
 }
 
@@ -98,9 +98,9 @@ absl::Status CertificateLog::Append(const CertificateAppend& append) {
                            " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"));
     insert.Int(1, static_cast<int64_t>(record.sequence)).Text(2, record.id).Text(3, record.kind);
     insert.Text(4, record.memory_uid).Text(5, record.memory_name);
-    insert.Int(6, record.create_time_micros).Blob(7, View(record.leaf_hash));
+    insert.Int(6, record.create_time_micros).Blob(7, audit::AsBytes(record.leaf_hash));
     if (record.previous_leaf_hash.has_value()) {
-      insert.Blob(8, View(*record.previous_leaf_hash));
+      insert.Blob(8, audit::AsBytes(*record.previous_leaf_hash));
     } else {
       insert.Null(8);
     }

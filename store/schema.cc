@@ -3,8 +3,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "audit/random.h"
 #include "core/base/status_macros.h"
-#include "store/hash.h"
+#include "store/validation.h"
 
 namespace lethe::store {
 namespace {
@@ -83,8 +84,7 @@ CREATE TABLE requests (
 }  // namespace
 
 absl::Status CreateSchema(Database& database, const TenantRecord& tenant) {
-  Bytes32 secret;
-  LETHE_RETURN_IF_ERROR(RandomBytes(secret));
+  const std::string secret = audit::RandomBytes(sizeof(StoredTenant::index_secret));
   LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(&database));
   LETHE_RETURN_IF_ERROR(database.Execute(kTables));
   {
@@ -94,7 +94,7 @@ absl::Status CreateSchema(Database& database, const TenantRecord& tenant) {
                          " index_secret) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)"));
     insert.Text(1, tenant.name).Text(2, tenant.uid).Text(3, tenant.log_origin);
     insert.Int(4, tenant.create_time_micros).Int(5, static_cast<int64_t>(tenant.state));
-    LETHE_RETURN_IF_ERROR(insert.Blob(6, View(secret)).Run());
+    LETHE_RETURN_IF_ERROR(insert.Blob(6, secret).Run());
   }
   LETHE_RETURN_IF_ERROR(database.SetIdentity(kTenantIdentity));
   return transaction.Commit();
@@ -112,7 +112,7 @@ absl::StatusOr<StoredTenant> ReadTenant(Database& database) {
   tenant.record.log_origin = std::string(select.ColumnText(2));
   tenant.record.create_time_micros = select.ColumnInt(3);
   tenant.record.state = select.ColumnInt(4) == 0 ? TenantState::kOpen : TenantState::kClosed;
-  LETHE_ASSIGN_OR_RETURN(tenant.index_secret, ToBytes32(select.ColumnBlob(5)));
+  LETHE_ASSIGN_OR_RETURN(tenant.index_secret, ReadHash(select.ColumnBlob(5)));
   return tenant;
 }
 

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "audit/hash.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "store/certificate_log.h"
-#include "store/hash.h"
 #include "store/schema.h"
 #include "store/sqlite.h"
 #include "store/token_table.h"
@@ -20,9 +20,9 @@ namespace {
 
 // Over the columns of a memory that never change.
 Bytes32 MemoryRowCheck(const MemoryRecord& memory) {
-  return Sha256({absl::string_view("lethe-memory-row\0", 17), memory.uid,
-                 absl::StrCat(memory.create_time_micros, ",", memory.name.size(), ",", memory.name),
-                 memory.config});
+  return audit::Sha256(absl::StrCat(absl::string_view("lethe-memory-row\0", 17), memory.uid,
+                                    memory.create_time_micros, ",", memory.name.size(), ",",
+                                    memory.name, memory.config));
 }
 
 class SqliteTenantStore final : public TenantStore {
@@ -93,7 +93,7 @@ absl::StatusOr<MemoryRecord> ReadMemory(const Database& database, const Statemen
   memory.config = std::string(row.ColumnBlob(3));
   memory.create_time_micros = row.ColumnInt(4);
   memory.next_handle = static_cast<uint64_t>(row.ColumnInt(6));
-  if (row.ColumnBlob(5) != View(MemoryRowCheck(memory))) {
+  if (row.ColumnBlob(5) != audit::AsBytes(MemoryRowCheck(memory))) {
     return absl::DataLossError(
         absl::StrCat(database.path(), ": table memories, row ", row.ColumnInt(0),
                      ": does not match its check value; restore the file from a backup"));
@@ -167,7 +167,7 @@ absl::Status SqliteTenantStore::CreateMemory(const MemoryRecord& memory) {
         database_->Prepare("INSERT INTO memories (uid, name, config, create_time, row_check,"
                            " next_handle) VALUES (?1, ?2, ?3, ?4, ?5, 1)"));
     insert.Text(1, memory.uid).Text(2, memory.name).Blob(3, memory.config);
-    insert.Int(4, memory.create_time_micros).Blob(5, View(MemoryRowCheck(memory)));
+    insert.Int(4, memory.create_time_micros).Blob(5, audit::AsBytes(MemoryRowCheck(memory)));
     absl::Status status = insert.Run();
     if (absl::IsAlreadyExists(status)) {
       return absl::AlreadyExistsError("memory.name: a memory with this name or uid exists");
@@ -356,7 +356,7 @@ absl::StatusOr<std::optional<RequestRecord>> SqliteTenantStore::FindRequest(
   if (!row) return found;
   RequestRecord request;
   request.request_id = std::string(request_id);
-  LETHE_ASSIGN_OR_RETURN(request.fingerprint, ToBytes32(select.ColumnBlob(0)));
+  LETHE_ASSIGN_OR_RETURN(request.fingerprint, ReadHash(select.ColumnBlob(0)));
   request.answer = std::string(select.ColumnBlob(1));
   request.create_time_micros = select.ColumnInt(2);
   found = std::move(request);
@@ -371,7 +371,9 @@ absl::Status SqliteTenantStore::InsertRequest(const RequestRecord& request) {
       Statement insert,
       database_->Prepare("INSERT INTO requests (request_id, fingerprint, answer, create_time)"
                          " VALUES (?1, ?2, ?3, ?4)"));
-  insert.Text(1, request.request_id).Blob(2, View(request.fingerprint)).Blob(3, request.answer);
+  insert.Text(1, request.request_id)
+      .Blob(2, audit::AsBytes(request.fingerprint))
+      .Blob(3, request.answer);
   absl::Status status = insert.Int(4, request.create_time_micros).Run();
   if (absl::IsAlreadyExists(status)) {
     return absl::AlreadyExistsError("request.request_id: was answered before");

@@ -7,14 +7,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "audit/hash.h"
 #include "core/base/check.h"
-#include "store/hash.h"
 
 namespace lethe::store {
 namespace {
 
 constexpr char kVersion = 1;
 constexpr size_t kCheckBytes = 16;
+constexpr size_t kHashBlockBytes = 64;  // of SHA-256
 constexpr size_t kHeaderBytes = 1 + kCheckBytes;
 constexpr absl::string_view kTag("lethe-token-row\0\1", 17);
 
@@ -43,8 +44,9 @@ void PutDoubles(std::string& out, const std::vector<double>& values) {
 std::string Check(absl::string_view memory_uid, uint64_t handle, absl::string_view rest) {
   std::string place;
   PutInt(place, handle);
-  const Bytes32 digest = Sha256({kTag, memory_uid, place, rest});
-  return std::string(View(digest).substr(0, kCheckBytes));
+  audit::Sha256Hasher hasher;
+  const Bytes32 digest = hasher.Update(kTag).Update(memory_uid).Update(place).Update(rest).Finish();
+  return std::string(audit::AsBytes(digest).substr(0, kCheckBytes));
 }
 
 // Reads what the writers above wrote; after the first read past the end everything is empty and
@@ -108,7 +110,7 @@ std::string EncodeToken(absl::string_view memory_uid, const TokenRow& row) {
   PutDoubles(rest, row.value);
   PutBytes(rest, row.payload);
   PutBytes(rest, row.labels);
-  rest.append(View(row.salt).data(), row.salt.size());
+  rest.append(audit::AsBytes(row.salt).data(), row.salt.size());
   return absl::StrCat(absl::string_view(&kVersion, 1), Check(memory_uid, row.handle, rest), rest);
 }
 
@@ -140,12 +142,27 @@ absl::StatusOr<TokenRow> DecodeToken(absl::string_view memory_uid,
   return row;
 }
 
+IndexKeys::IndexKeys(const Bytes32& secret)
+    : inner_block_(kHashBlockBytes, '\x36'), outer_block_(kHashBlockBytes, '\x5c') {
+  for (size_t i = 0; i < secret.size(); ++i) {
+    inner_block_[i] = static_cast<char>(inner_block_[i] ^ static_cast<char>(secret[i]));
+    outer_block_[i] = static_cast<char>(outer_block_[i] ^ static_cast<char>(secret[i]));
+  }
+}
+
+Bytes32 IndexKeys::Hash(absl::string_view tag,
+                        absl::string_view memory_uid,
+                        absl::string_view text) const {
+  const Bytes32 inner = audit::Sha256(absl::StrCat(inner_block_, tag, memory_uid, text));
+  return audit::Sha256(absl::StrCat(outer_block_, audit::AsBytes(inner)));
+}
+
 Bytes32 IndexKeys::ForId(absl::string_view memory_uid, absl::string_view id) const {
-  return HmacSha256(secret_, {absl::string_view("lethe-id\0", 9), memory_uid, id});
+  return Hash(absl::string_view("lethe-id\0", 9), memory_uid, id);
 }
 
 Bytes32 IndexKeys::ForSubject(absl::string_view memory_uid, absl::string_view subject) const {
-  return HmacSha256(secret_, {absl::string_view("lethe-subject\0", 14), memory_uid, subject});
+  return Hash(absl::string_view("lethe-subject\0", 14), memory_uid, subject);
 }
 
 }  // namespace lethe::store

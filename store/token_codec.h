@@ -39,12 +39,18 @@ absl::StatusOr<TokenRow> DecodeToken(absl::string_view memory_uid,
 
 class IndexKeys {
  public:
-  explicit IndexKeys(const Bytes32& secret) : secret_(secret) {}
+  explicit IndexKeys(const Bytes32& secret);
   Bytes32 ForId(absl::string_view memory_uid, absl::string_view id) const;
   Bytes32 ForSubject(absl::string_view memory_uid, absl::string_view subject) const;
 
  private:
-  Bytes32 secret_;
+  Bytes32 Hash(absl::string_view tag, absl::string_view memory_uid, absl::string_view text) const;
+
+  // The secret in the two blocks of HMAC (RFC 2104), so that a hash is two runs of SHA-256: an
+  // insert and a load need two hashes a token, and OpenSSL's one-shot HMAC costs several times as
+  // much.
+  std::string inner_block_;
+  std::string outer_block_;
 };
 
 }  // namespace lethe::store

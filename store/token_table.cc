@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "audit/hash.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "store/hash.h"
 #include "store/validation.h"
 
 namespace lethe::store {
@@ -57,11 +57,13 @@ absl::Status TokenTable::Insert(const StoredMemory& memory, std::span<const Toke
     LETHE_RETURN_IF_ERROR(CheckLength(absl::StrCat("tokens[", i, "]"), body, 1, kMaxRowBytes));
     const Bytes32 id_key = keys_.ForId(memory.record.uid, row.id);
 
-    insert.Int(1, memory.key).Int(2, static_cast<int64_t>(row.handle)).Blob(3, View(id_key));
+    insert.Int(1, memory.key)
+        .Int(2, static_cast<int64_t>(row.handle))
+        .Blob(3, audit::AsBytes(id_key));
     if (row.subject.empty()) {
       insert.Null(4);
     } else {
-      insert.Blob(4, View(keys_.ForSubject(memory.record.uid, row.subject)));
+      insert.Blob(4, audit::AsBytes(keys_.ForSubject(memory.record.uid, row.subject)));
     }
     absl::Status status = insert.Blob(5, body).Run();
     if (absl::IsAlreadyExists(status)) {
@@ -69,7 +71,7 @@ absl::Status TokenTable::Insert(const StoredMemory& memory, std::span<const Toke
           absl::StrCat(RowField(i, "id"), ": already in this memory, or twice in this batch"));
     }
     LETHE_RETURN_IF_ERROR(status);
-    LETHE_RETURN_IF_ERROR(revive.Int(1, memory.key).Blob(2, View(id_key)).Run());
+    LETHE_RETURN_IF_ERROR(revive.Int(1, memory.key).Blob(2, audit::AsBytes(id_key)).Run());
   }
   return absl::OkStatus();
 }
@@ -148,14 +150,14 @@ absl::StatusOr<std::vector<IdLookup>> TokenTable::FindByIds(const StoredMemory& 
   for (const std::string& id : ids) {
     const Bytes32 id_key = keys_.ForId(memory.record.uid, id);
     live.Reset();
-    live.Int(1, memory.key).Blob(2, View(id_key));
+    live.Int(1, memory.key).Blob(2, audit::AsBytes(id_key));
     LETHE_ASSIGN_OR_RETURN(const bool is_live, live.Step());
     if (is_live) {
       lookups.push_back({IdState::kLive, static_cast<uint64_t>(live.ColumnInt(0))});
       continue;
     }
     erased.Reset();
-    erased.Int(1, memory.key).Blob(2, View(id_key));
+    erased.Int(1, memory.key).Blob(2, audit::AsBytes(id_key));
     LETHE_ASSIGN_OR_RETURN(const bool is_erased, erased.Step());
     lookups.push_back({is_erased ? IdState::kErased : IdState::kUnknown, 0});
   }
@@ -168,7 +170,7 @@ absl::StatusOr<std::vector<uint64_t>> TokenTable::FindBySubject(const StoredMemo
   LETHE_ASSIGN_OR_RETURN(Statement select,
                          database_->Prepare("SELECT handle FROM tokens WHERE memory = ?1 AND"
                                             " subject_key = ?2 ORDER BY handle"));
-  select.Int(1, memory.key).Blob(2, View(keys_.ForSubject(memory.record.uid, subject)));
+  select.Int(1, memory.key).Blob(2, audit::AsBytes(keys_.ForSubject(memory.record.uid, subject)));
   std::vector<uint64_t> handles;
   while (true) {
     LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
@@ -186,12 +188,12 @@ absl::StatusOr<TokenRow> TokenTable::Decode(const StoredMemory& memory,
   };
   absl::StatusOr<TokenRow> token = DecodeToken(memory.record.uid, handle, row.ColumnBlob(3));
   if (!token.ok()) return damaged(token.status().message());
-  if (row.ColumnBlob(1) != View(keys_.ForId(memory.record.uid, token->id))) {
+  if (row.ColumnBlob(1) != audit::AsBytes(keys_.ForId(memory.record.uid, token->id))) {
     return damaged("the indexed hash of the id does not match the row");
   }
   if (row.ColumnIsNull(2) != token->subject.empty() ||
       (!token->subject.empty() &&
-       row.ColumnBlob(2) != View(keys_.ForSubject(memory.record.uid, token->subject)))) {
+       row.ColumnBlob(2) != audit::AsBytes(keys_.ForSubject(memory.record.uid, token->subject)))) {
     return damaged("the indexed hash of the subject does not match the row");
   }
   return token;

@@ -1,4 +1,5 @@
-// Checks of arguments, internal to the store. Messages start with the field and never hold a value.
+// Checks of arguments and columns, internal to the store. Messages start with the field and never
+// hold a value.
 #ifndef LETHE_STORE_VALIDATION_H_
 #define LETHE_STORE_VALIDATION_H_
 
@@ -7,6 +8,7 @@
 #include <limits>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "store/tenant_store.h"
@@ -42,6 +44,16 @@ inline absl::Status CheckPageSize(absl::string_view field, uint32_t limit) {
 inline int64_t ClampToInt64(uint64_t value) {
   constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
   return static_cast<int64_t>(std::min(value, kMost));
+}
+
+// A hash out of a column: DATA_LOSS unless it has 32 bytes.
+inline absl::StatusOr<Bytes32> ReadHash(absl::string_view bytes) {
+  Bytes32 out;
+  if (bytes.size() != out.size()) {
+    return absl::DataLossError(absl::StrCat("a stored hash has ", bytes.size(), " bytes, not 32"));
+  }
+  std::copy(bytes.begin(), bytes.end(), out.begin());
+  return out;
 }
 
 }  // namespace lethe::store
