@@ -132,13 +132,14 @@ void InsertAll(Client& client,
   }
 }
 
-// Kills the server a random while after `armed` reached `count`; kills anyway after two seconds.
+// Kills the server a while after `acknowledged` reached `count`; kills anyway after two seconds.
 class Killer {
  public:
   Killer(ServerProcess& server, uint64_t count, absl::Duration then)
       : thread_([this, &server, count, then] {
           const absl::Time latest = absl::Now() + absl::Seconds(2);
-          while (armed < count && absl::Now() < latest) absl::SleepFor(absl::Microseconds(200));
+          while (acknowledged < count && absl::Now() < latest)
+            absl::SleepFor(absl::Microseconds(200));
           absl::SleepFor(then);
           server.Kill();
         }) {}
@@ -146,7 +147,7 @@ class Killer {
   Killer(const Killer&) = delete;
   Killer& operator=(const Killer&) = delete;
 
-  std::atomic<uint64_t> armed = 0;
+  std::atomic<uint64_t> acknowledged = 0;
 
  private:
   std::thread thread_;
@@ -204,34 +205,39 @@ class Trial {
 
   void StreamAndKill(uint64_t rounds_left) {
     const size_t batch = Uniform(1, 40);
-    const uint64_t batches_left = (tokens_.size() - next_) / batch + 1;
-    const uint64_t stop_after =
-        Uniform(0, std::max<uint64_t>(2 * batches_left / (rounds_left + 1), 1));
+    // About as much a round that the last one reaches the end.
+    const size_t limit = std::min(
+        next_ + Uniform(1, 1 + 2 * (tokens_.size() - next_) / (rounds_left + 1)), tokens_.size());
+    const uint64_t messages = (limit - next_ + batch - 1) / batch;
+    const uint64_t stop_after = Uniform(0, messages);
     const std::shared_ptr<client::Connection> connection =
         client::MakeConnection({.address = server_.address(), .max_attempts = 1});
     const std::unique_ptr<client::InsertStream> stream = connection->OpenInsertStream(kMemory);
+    // At full speed the server commits many messages together; with pauses, few.
+    const absl::Duration pause = absl::Microseconds(Uniform(0, 1) * Uniform(0, 1000));
     size_t sent = next_;
     size_t acknowledged = next_;
     uint64_t rejected = 0;
     {
-      Killer killer(server_, stop_after, absl::Microseconds(Uniform(0, 20000)));
+      Killer killer(server_, stop_after, absl::Microseconds(Uniform(0, 1) * Uniform(0, 5000)));
       std::thread writer([&] {
         uint64_t sequence = 0;
-        while (sent < tokens_.size()) {
+        while (sent < limit) {
           client::InsertBatch message;
           message.sequence = ++sequence;
-          const size_t end = std::min(sent + batch, tokens_.size());
+          const size_t end = std::min(sent + batch, limit);
           for (size_t i = sent; i < end; ++i) message.tokens.push_back(tokens_[i]);
           sent = end;
           if (!stream->Write(message)) return;
+          absl::SleepFor(pause);
         }
         stream->WritesDone();
       });
       const size_t first = next_;
       while (const std::optional<client::InsertAck> ack = stream->Read()) {
         rejected += ack->rejected;
-        acknowledged = std::min(first + ack->acknowledged_sequence * batch, tokens_.size());
-        ++killer.armed;
+        acknowledged = std::min(first + ack->acknowledged_sequence * batch, limit);
+        killer.acknowledged = ack->acknowledged_sequence;
       }
       writer.join();
     }
@@ -291,6 +297,13 @@ class Trial {
   }
 
   void Finish() {
+    FinishStream();
+    // The clients are gone by now: a server that ends waits a while for open connections.
+    Get(server_.Stop(), "stop");
+    Get(reference_.Stop(), "stop the reference");
+  }
+
+  void FinishStream() {
     Client client = server_.Connect();
     Client reference = reference_.Connect();
     std::vector<Token> rest(tokens_.begin() + static_cast<std::ptrdiff_t>(next_), tokens_.end());
@@ -304,8 +317,6 @@ class Trial {
                Get(client.Describe(kMemory), "describe").state_digest,
            "the digest differs from that of a memory fed with the survivors only");
     ++equal_;
-    Get(server_.Stop(), "stop");
-    Get(reference_.Stop(), "stop the reference");
   }
 
   void CompareDigests(const std::string& when) {
