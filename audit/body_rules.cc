@@ -32,7 +32,17 @@ bool IsSlug(absl::string_view text, absl::string_view punctuation) {
          });
 }
 
-bool IsText(absl::string_view text) { return text.size() <= kMaxTextBytes && IsValidUtf8(text); }
+// No control characters (C0, DEL, and C1, which UTF-8 writes as C2 80 to C2 9F): such text is shown
+// on terminals.
+bool IsText(absl::string_view text) {
+  if (text.size() > kMaxTextBytes || !IsValidUtf8(text)) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const uint8_t byte = static_cast<uint8_t>(text[i]);
+    if (byte < 0x20 || byte == 0x7F) return false;
+    if (byte == 0xC2 && static_cast<uint8_t>(text[i + 1]) < 0xA0) return false;
+  }
+  return true;
+}
 
 // YYYY-MM-DDTHH:MM:SS, a fraction of 1 to 9 digits or none, Z.
 bool IsUtcTime(absl::string_view time) {
@@ -187,7 +197,8 @@ absl::Status ValidateLists(const CertificateBody& body) {
     const std::string field = absl::StrCat("stores[", i, "]");
     if (!IsSlug(store.store, "._-")) return Refuse(field, "store: not 1 to 64 of [a-z0-9._-]");
     if (!IsSlug(store.level, "-")) return Refuse(field, "level: not 1 to 64 of [a-z0-9-]");
-    if (!IsText(store.evidence)) return Refuse(field, "evidence: not UTF-8 of at most 1024 bytes");
+    if (!IsText(store.evidence))
+      return Refuse(field, "evidence: not plain UTF-8 of at most 1024 bytes");
     for (size_t j = 0; j < i; ++j) {
       if (body.stores[j].store == store.store) return Refuse(field, "the store occurs twice");
     }
@@ -195,7 +206,7 @@ absl::Status ValidateLists(const CertificateBody& body) {
   if (body.exceptions.size() > kMaxExceptions) return Refuse("exceptions", "too many");
   for (size_t i = 0; i < body.exceptions.size(); ++i) {
     if (!IsText(body.exceptions[i]) || body.exceptions[i].empty()) {
-      return Refuse(absl::StrCat("exceptions[", i, "]"), "not UTF-8 of 1 to 1024 bytes");
+      return Refuse(absl::StrCat("exceptions[", i, "]"), "not plain UTF-8 of 1 to 1024 bytes");
     }
   }
   return absl::OkStatus();

@@ -106,7 +106,7 @@ struct ErasureCounts {
 struct StoreErasure {
   std::string store;  // 1 to 64 of [a-z0-9._-], distinct: "tokens", "keys", "wal", "backups", ...
   std::string level;  // 1 to 64 of [a-z0-9-]: "rows-deleted", "key-destroyed", "not-claimed", ...
-  std::string evidence;  // at most 1,024 bytes of UTF-8
+  std::string evidence;  // at most 1,024 bytes of UTF-8 without control characters
 
   friend bool operator==(const StoreErasure&, const StoreErasure&) = default;
 };
@@ -124,7 +124,7 @@ struct CertificateBody {
   std::optional<StateChange> change;
   ErasureCounts counts;
   std::vector<StoreErasure> stores;     // at most kMaxStores
-  std::vector<std::string> exceptions;  // at most kMaxExceptions of at most 1,024 bytes of UTF-8
+  std::vector<std::string> exceptions;  // at most kMaxExceptions, each as evidence and not empty
 
   friend bool operator==(const CertificateBody&, const CertificateBody&) = default;
 };

@@ -34,18 +34,6 @@ constexpr std::array<CheckLine, 8> kChecks = {{
     {Failure::kLeafMismatch, "leaf", "the log entry of this certificate"},
 }};
 
-// Control characters (C0, DEL, and C1 in UTF-8) as '?'.
-std::string Printable(absl::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const uint8_t byte = static_cast<uint8_t>(text[i]);
-    const bool c1 = byte == 0xC2 && i + 1 < text.size() && static_cast<uint8_t>(text[i + 1]) < 0xA0;
-    if (c1) ++i;
-    out.push_back(c1 || byte < 0x20 || byte == 0x7F ? '?' : static_cast<char>(byte));
-  }
-  return out;
-}
-
 size_t CodePoints(absl::string_view text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
@@ -65,8 +53,7 @@ size_t LineLength(absl::string_view text, size_t columns) {
 
 // "  label       value", the value wrapped and indented under itself.
 void AppendField(std::string& out, absl::string_view label, absl::string_view value) {
-  const std::string shown = Printable(value);
-  absl::string_view rest = shown;
+  absl::string_view rest = value;
   std::string head = absl::StrCat("  ", label);
   do {
     head.resize(std::max(kLabelColumns, head.size() + 1), ' ');
@@ -192,6 +179,12 @@ std::string DescribeInOneLine(const CertificateBody& body) {
                     sizes(body.change->partition_after));
   }
   return line.substr(0, kColumns);
+}
+
+std::string DescribeFailure(absl::string_view words, absl::string_view message) {
+  std::string out = absl::StrCat("REFUSED   ", words, "\n");
+  AppendField(out, "", message);
+  return out;
 }
 
 Json ReportJson(const CertificateResult& result) {

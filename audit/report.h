@@ -24,6 +24,9 @@ std::string DescribeBody(const CertificateBody& body);
 // One line of at most 80 columns: sequence, time, kind, erased tokens, partition sizes (S/E/R).
 std::string DescribeInOneLine(const CertificateBody& body);
 
+// "REFUSED" with the word of the failure, and the sentence under it.
+std::string DescribeFailure(absl::string_view words, absl::string_view message);
+
 // {"failure":...,"message":...} and, when verified, "id", "leafHash" and the whole "statement".
 Json ReportJson(const CertificateResult& result);
 // {"entries":...,"failure":...,"message":...,"root":...}; with a failure "failedIndex", and with at

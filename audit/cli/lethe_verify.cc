@@ -23,16 +23,25 @@ constexpr int kMalformed = 3;
 constexpr int kSignature = 4;
 constexpr int kChain = 5;
 
-constexpr char kFooter[] = R"(
-Nothing is read but the named files; nothing is sent anywhere. The key is the one you
-pin: get it from the owner of the log, never from the export itself.
+constexpr char kFooter[] =
+    R"(Nothing is read but the named files, and nothing is sent anywhere. Pin a key
+that you have from the owner of the log, never one from the export itself.
 
-Exit status: 0 verified; 1 wrong usage; 2 a file cannot be read; 3 malformed input;
-4 wrong key or signature; 5 valid certificates that do not form the expected chain.
+Exit status
+  0 verified             3 malformed input
+  1 wrong usage          4 wrong key or signature
+  2 unreadable file      5 valid certificates, but not the expected log
 
-Example:
+Examples
   lethe-verify certificate c.json --leaf c.leaf.json --key "$KEY"
   lethe-verify chain log.jsonl --key "$KEY" --count 12)";
+
+constexpr char kChainFooter[] =
+    R"(PATH is a JSON Lines file (- for standard input) with an object a line,
+  {"sequence":0,"envelope":"base64","leaf":"base64"}
+or a folder with the files N.envelope.json and N.leaf.json for N = 0, 1, ...
+
+)";
 
 struct Options {
   std::string path;
@@ -101,10 +110,10 @@ int RunCertificate(const Options& options, const VerificationKey& key) {
   }
   if (!options.quiet) Print(DescribeChecks(result, leaf.has_value()));
   if (!result.ok()) {
-    Print(absl::StrCat("REFUSED   ", Name(result.failure), "\n          ", result.message, "\n"));
+    Print(DescribeFailure(Name(result.failure), result.message));
     return ExitCode(result.failure);
   }
-  Print(absl::StrCat("VERIFIED  certificate ", result.id, "\n"));
+  Print(absl::StrCat("VERIFIED  ", result.id, "\n"));
   if (!options.quiet) {
     Print(DescribeBody(*result.body));
     Print(absl::StrCat("  leaf hash   ", Hex(result.leaf_hash), "\n"));
@@ -139,8 +148,8 @@ int RunChain(const Options& options, const VerificationKey& key) {
     return ExitCode(result.failure);
   }
   if (!result.ok()) {
-    Print(absl::StrCat("REFUSED   ", Name(result.failure), " at entry ", result.failed_index,
-                       "\n          ", result.message, "\n"));
+    Print(DescribeFailure(absl::StrCat(Name(result.failure), " at entry ", result.failed_index),
+                          result.message));
     return ExitCode(result.failure);
   }
   Print(absl::StrCat("VERIFIED  ", result.verified, " certificates, from the first on\n",
@@ -169,23 +178,20 @@ int Main(int argc, char** argv) {
     command->add_option("-o,--output", options.output, "text or json")
         ->check(CLI::IsMember({"text", "json"}));
     command->add_flag("-q,--quiet", options.quiet, "Print the verdict alone");
-    command->footer(kFooter);
   };
   CLI::App* certificate = app.add_subcommand("certificate", "Check one certificate");
   certificate->add_option("FILE", options.path, "The DSSE envelope; - for standard input")
       ->required();
   certificate->add_option("--leaf", options.leaf, "Its log entry, compared with the envelope");
   add_common(certificate);
+  certificate->footer(kFooter);
 
   CLI::App* chain = app.add_subcommand("chain", "Check a whole log from its first certificate on");
-  chain
-      ->add_option("PATH", options.path,
-                   "JSON Lines file (- for standard input), or a folder of N.envelope.json "
-                   "and N.leaf.json")
-      ->required();
+  chain->add_option("PATH", options.path, "The log: a file or a folder, see below")->required();
   chain->add_option("--count", options.count, "How many certificates the log must have");
   chain->add_option("--head", options.head, "Leaf hash (hex) of the last certificate");
   add_common(chain);
+  chain->footer(absl::StrCat(kChainFooter, kFooter));
 
   try {
     app.parse(argc, argv);

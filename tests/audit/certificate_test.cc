@@ -99,7 +99,7 @@ TEST(CertificateTest, StatementsRoundTrip) {
   edit.change->residuals.readout_bound = 1e-9;
   edit.change->residuals.condition = std::numeric_limits<double>::infinity();
   edit.change->residuals.slack = -0.0;
-  edit.exceptions = {"tab\tquote\" \xc3\xa9"};
+  edit.exceptions = {"quote\" \\ \xc2\xa0 \xc3\xa9"};
   CertificateBody check = ForgetBody();
   check.kind = CertificateKind::kRetrainCheck;
   check.counts = {};
@@ -214,6 +214,10 @@ TEST(CertificateTest, RefusesBodiesThatContradictThemselvesAndNamesTheField) {
       {"stores[0]", [](auto& b) { b.stores[0].level = ""; }},
       {"stores[0]", [](auto& b) { b.stores[0].evidence = "\xff"; }},
       {"stores[0]", [&](auto& b) { b.stores[0].evidence = long_text; }},
+      {"stores[0]", [](auto& b) { b.stores[0].evidence = "a\nb"; }},
+      {"stores[0]", [](auto& b) { b.stores[0].evidence = "\x7f"; }},
+      {"exceptions[0]", [](auto& b) { b.exceptions = {"\x1b[2J"}; }},
+      {"exceptions[0]", [](auto& b) { b.exceptions = {"\xc2\x9b"}; }},
       {"exceptions", [](auto& b) { b.exceptions.resize(65, "x"); }},
       {"exceptions[0]", [](auto& b) { b.exceptions = {""}; }},
       {"exceptions[1]", [&](auto& b) { b.exceptions.push_back(long_text); }},
@@ -237,9 +241,9 @@ TEST(CertificateTest, AtTheLimitsEverythingStillFits) {
   body.stores.clear();
   for (size_t i = 0; i < kMaxStores; ++i) {
     body.stores.push_back(
-        {absl::StrCat("store-", i), std::string(64, 'l'), std::string(1024, '\x01')});
+        {absl::StrCat("store-", i), std::string(64, 'l'), std::string(1024, '"')});
   }
-  body.exceptions.assign(kMaxExceptions, std::string(1024, '\x02'));
+  body.exceptions.assign(kMaxExceptions, std::string(1024, '\\'));
   EXPECT_TRUE(BuildCertificate(body, VectorSigner()).ok());
 }
 
