@@ -36,7 +36,7 @@ enum class CertificateKind : uint8_t {
   kEvict,         // tokens taken out to keep a budget
   kShredded,      // keys of an earlier erasure destroyed
   kRetrainCheck,  // a cold refit compared with the served state; changes nothing
-  kTenantClosed,  // the log ends here
+  kTenantClosed,  // the tenant was removed with all its memories
 };
 // "forget", "edit", "evict", "shredded", "retrain-check", "tenant-closed".
 absl::string_view Name(CertificateKind kind);
