@@ -199,6 +199,7 @@ absl::Status DataDirectory::CreateTenant(
     return absl::AlreadyExistsError("tenant: a tenant with this name exists");
   }
   const std::string draft = absl::StrCat(path_, "/tenants/", kBuildPrefix, name);
+  LETHE_RETURN_IF_ERROR(RemoveHalfMade(absl::StrCat(path_, "/tenants")));
   if (::mkdir(draft.c_str(), 0700) != 0) return SystemError("making the folder", draft, errno);
   absl::Status status = build(draft);
   if (status.ok()) status = SyncTree(draft);

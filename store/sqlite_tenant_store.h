@@ -3,8 +3,12 @@
 //
 // Requires: `dir` exists and belongs to this tenant alone (data_directory.h).
 //
-// Cost: one fsync of the write-ahead log a transaction, whatever its size, so batch what may be
-// batched; an erase adds a checkpoint, two fsyncs more.
+// Cost, counted in system calls: a transaction is one fdatasync of the write-ahead log whatever its
+// size (two, when the log was emptied before it), so batch what may be batched. An erase adds a
+// checkpoint: two fdatasync and a truncation. Measured with rows of 32 coordinates on ext4 over a
+// shared virtual disk, two busy cores: 120 to 230 inserts a second one by one, 13,000 rows/s in
+// batches of 300, 19,000 in batches of 10,000; 50 erases a second one by one, 4,000 to 5,000 rows/s
+// in batches of 300; 250,000 rows/s in LoadTokens. Opening reads no tokens.
 //
 // Errors, beside those of tenant_store.h: NOT_FOUND where there is no tenant.db; ALREADY_EXISTS
 // from CreateTenantStore where there is one; UNAVAILABLE when another connection holds the file;

@@ -7,9 +7,7 @@
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <signal.h>
 #include <sqlite3.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -292,6 +290,44 @@ TEST_F(SqliteTenantStoreTest, IdsAndSubjectsAreIndexedByKeyedHashesOnly) {
   EXPECT_EQ(bytes.find("a-subject", first + 1), std::string::npos);
 }
 
+// Each search by id, by subject, by handle, by request and by certificate must go through an index.
+TEST_F(SqliteTenantStoreTest, NoSearchReadsAWholeTable) {
+  ASSERT_OK(Insert({TestRow(1, "a", "s")}));
+  store_.reset();
+  const std::vector<std::pair<std::string, std::string>> searches = {
+      {"SELECT handle FROM tokens WHERE memory = ?1 AND id_key = ?2", "tokens_by_id"},
+      {"SELECT handle FROM tokens WHERE memory = ?1 AND subject_key = ?2 ORDER BY handle",
+       "COVERING INDEX tokens_by_subject"},
+      {"SELECT count(DISTINCT subject_key) FROM tokens WHERE memory = ?1 AND"
+       " subject_key IS NOT NULL",
+       "COVERING INDEX tokens_by_subject"},
+      {"SELECT count(*) FROM tokens WHERE memory = ?1", "COVERING INDEX"},
+      {"SELECT body FROM tokens WHERE memory = ?1 ORDER BY handle", "tokens_by_handle"},
+      {"SELECT 1 FROM tombstones WHERE memory = ?1 AND id_key = ?2", "PRIMARY KEY"},
+      {"SELECT leaf FROM certificates WHERE id = ?1", "INDEX"},
+      {"SELECT leaf FROM certificates WHERE memory_name = ?3 AND sequence > ?1 ORDER BY sequence",
+       "certificates_by_memory"},
+      {"SELECT answer FROM requests WHERE request_id = ?1", "INDEX"},
+  };
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(file_.c_str(), &db), SQLITE_OK);
+  for (const auto& [sql, wanted] : searches) {
+    SCOPED_TRACE(sql);
+    std::string plan;
+    auto keep = [](void* out, int, char** columns, char**) {
+      *static_cast<std::string*>(out) += absl::StrCat(columns[3], ";");
+      return 0;
+    };
+    ASSERT_EQ(sqlite3_exec(db, ("EXPLAIN QUERY PLAN " + sql).c_str(), keep, &plan, nullptr),
+              SQLITE_OK);
+    EXPECT_THAT(plan, HasSubstr("SEARCH"));
+    EXPECT_THAT(plan, HasSubstr(wanted));
+    EXPECT_THAT(plan, Not(HasSubstr("SCAN")));
+    EXPECT_THAT(plan, Not(HasSubstr("TEMP")));
+  }
+  sqlite3_close(db);
+}
+
 TEST_F(SqliteTenantStoreTest, TwoTenantsHaveTwoSecrets) {
   TempFolder other;
   ASSERT_OK(CreateTenantStore(other.path(), TestTenant()));
@@ -383,21 +419,6 @@ TEST_F(SqliteTenantStoreTest, AFullQuotaStopsInsertsAndNotErasures) {
   Open(options);
   EXPECT_EQ(store_->GetLogHead()->count, 2u);
 }
-
-class ScopedFileLimit {
- public:
-  explicit ScopedFileLimit(uint64_t bytes) {
-    ::signal(SIGXFSZ, SIG_IGN);
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit limit = before_;
-    limit.rlim_cur = bytes;
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~ScopedFileLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
-
- private:
-  rlimit before_;
-};
 
 // The commit fails at every possible size of the write-ahead log; what the reopened store says of
 // the request is then the truth, and the other contents agree with it.

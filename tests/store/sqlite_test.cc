@@ -3,8 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include <filesystem>
 #include <string>
@@ -175,22 +173,6 @@ TEST_F(SqliteTest, AFullFileRollsBackAndGoesOn) {
   ASSERT_OK(db_->SetMaxBytes(0));
   EXPECT_OK(Insert(2, std::string(200'000, 'x'), "two"));
 }
-
-// Writing past the limit fails with EFBIG, which SQLite takes for an I/O error.
-class ScopedFileLimit {
- public:
-  explicit ScopedFileLimit(uint64_t bytes) {
-    ::signal(SIGXFSZ, SIG_IGN);
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit limit = before_;
-    limit.rlim_cur = bytes;
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~ScopedFileLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
-
- private:
-  rlimit before_;
-};
 
 TEST_F(SqliteTest, AFailedCommitIsIndeterminateAndEndsTheConnection) {
   ASSERT_OK(Insert(1, "x", "one"));

@@ -1,6 +1,7 @@
 #include "tests/store/store_testing.h"
 
 #include <openssl/sha.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include <bit>
@@ -27,6 +28,16 @@ TempFolder::~TempFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }
+
+ScopedFileLimit::ScopedFileLimit(uint64_t bytes) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  LETHE_CHECK(::getrlimit(RLIMIT_FSIZE, &before_) == 0);
+  rlimit limit = before_;
+  limit.rlim_cur = bytes;
+  LETHE_CHECK(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+ScopedFileLimit::~ScopedFileLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
 
 std::vector<Engine> AllEngines() {
   return {{"sqlite",

@@ -4,6 +4,7 @@
 #define LETHE_TESTS_STORE_STORE_TESTING_H_
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <functional>
 #include <memory>
@@ -30,6 +31,19 @@ class TempFolder {
 
  private:
   std::string path_;
+};
+
+// Until its end, no file of this process can grow beyond `bytes`: a write past that fails with
+// EFBIG, which SQLite takes for an I/O error.
+class ScopedFileLimit {
+ public:
+  explicit ScopedFileLimit(uint64_t bytes);
+  ~ScopedFileLimit();
+  ScopedFileLimit(const ScopedFileLimit&) = delete;
+  ScopedFileLimit& operator=(const ScopedFileLimit&) = delete;
+
+ private:
+  rlimit before_;
 };
 
 struct Engine {
