@@ -237,7 +237,8 @@ void AddCertificateCommands(CLI::App& app, Context& context, Action& action) {
   });
 
   CLI::App* verify =
-      AddVerb(*group, "verify", "Check a certificate or a chain against a pinned key");
+      AddVerb(*group, "verify", "Check a certificate or a chain against a pinned key",
+              "Pin the key when the tenant is created: `lethe tenant get` shows it.");
   verify
       ->add_option("which", arguments->which,
                    "A file of `certificate export` (no server needed), or an id")
@@ -245,18 +246,18 @@ void AddCertificateCommands(CLI::App& app, Context& context, Action& action) {
       ->type_name("");
   verify->add_option("--key", arguments->key, "The tenant's verification key")->type_name("VKEY");
   verify->add_option("--key-file", arguments->key_file, "A file that holds it")->type_name("PATH");
-  verify->footer("Pin the key when the tenant is created: `lethe tenant get` shows it.");
   verify->callback([&context, &action, arguments] {
     action = [&context, arguments] { return Verify(context, *arguments); };
   });
 
-  CLI::App* export_verb = AddVerb(*group, "export", "Write the whole log into a folder");
+  CLI::App* export_verb =
+      AddVerb(*group, "export", "Write the whole log into a folder",
+
+              "Writes every certificate as <sequence>-<first digits of the id>.json, and\n"
+              "chain.jsonl, which lethe-verify and `lethe certificate verify` read.");
   export_verb->add_option("--out", arguments->out, "The folder; made when it is not there")
       ->required()
       ->type_name("DIR");
-  export_verb->footer(
-      "Writes every certificate as <sequence>-<first digits of the id>.json, and\n"
-      "chain.jsonl, which lethe-verify and `lethe certificate verify` read.");
   export_verb->callback([&context, &action, arguments] {
     action = [&context, arguments] { return Export(context, *arguments); };
   });

@@ -20,6 +20,8 @@ constexpr char kFooter[] =
     "Exit status: 0 done; 1 wrong usage, or a destructive verb without --yes;\n"
     "2 a file is bad; 3 a certificate did not verify; 64 + n gRPC status n.";
 
+constexpr char kGlobalHint[] = "Global options such as --tenant and --output: lethe --help";
+
 // CLI11's help with descriptions wrapped at our width.
 class HelpFormatter : public CLI::Formatter {
  public:
@@ -86,11 +88,29 @@ absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
   return duration;
 }
 
+// The innermost verb that the command line named, and the words before it: "lethe tenant".
+struct Named {
+  const CLI::App* verb;
+  std::string parents;
+};
+Named InnermostNamed(const CLI::App& app) {
+  Named named{&app, ""};
+  while (!named.verb->get_subcommands().empty()) {
+    absl::StrAppend(&named.parents, named.parents.empty() ? "" : " ", named.verb->get_name());
+    named.verb = named.verb->get_subcommands().back();
+  }
+  return named;
+}
+
 }  // namespace
 
-CLI::App* AddVerb(CLI::App& parent, const char* name, const char* description) {
+CLI::App* AddVerb(CLI::App& parent,
+                  const char* name,
+                  const char* description,
+                  const std::string& footer) {
   CLI::App* verb = parent.add_subcommand(name, description);
   verb->fallthrough();
+  verb->footer(footer + (footer.empty() ? "" : "\n") + kGlobalHint);
   return verb;
 }
 
@@ -109,7 +129,6 @@ int RunCli(const std::vector<std::string>& arguments, Io& io, const Connector& c
   CLI::App app("Lethe: memory that can prove it has forgotten.", "lethe");
   app.formatter(std::make_shared<HelpFormatter>());
   app.require_subcommand(1);
-  app.footer(kFooter);
   app.add_option("--address", globals.address, "Server (default 127.0.0.1:7421, or LETHE_ADDRESS)")
       ->envname("LETHE_ADDRESS")
       ->type_name("HOST:PORT");
@@ -139,25 +158,28 @@ int RunCli(const std::vector<std::string>& arguments, Io& io, const Connector& c
   AddCertificateCommands(app, context, action);
   AddSolveCommand(app, context, action);
   AddVersionCommand(app, context, action);
+  app.footer(kFooter);  // after the verbs, which would inherit it
 
+  if (arguments.empty()) {
+    io.err << app.help();
+    return kExitUsage;
+  }
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {
     app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    // The help of the innermost verb that was named.
-    const CLI::App* innermost = &app;
-    while (!innermost->get_subcommands().empty()) innermost = innermost->get_subcommands().back();
-    io.out << innermost->help();
+    const Named named = InnermostNamed(app);
+    io.out << named.verb->help(named.parents);
     return kExitOk;
   } catch (const CLI::ParseError& error) {
-    context.UsageError(error.what());
-    const CLI::App* innermost = &app;
-    std::string path = "lethe";
-    while (!innermost->get_subcommands().empty()) {
-      innermost = innermost->get_subcommands().back();
-      path += " " + innermost->get_name();
-    }
-    io.err << "Try '" << path << " --help'.\n";
+    const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+    const bool no_such_verb =
+        dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !unknown.empty();
+    context.UsageError(no_such_verb ? absl::StrCat("no such command: ", unknown.front())
+                                    : error.what());
+    const Named named = InnermostNamed(app);
+    io.err << "Try '" << named.parents << (named.parents.empty() ? "" : " ")
+           << named.verb->get_name() << " --help'.\n";
     return kExitUsage;
   }
   globals.output = formats.at(output);

@@ -4,6 +4,7 @@
 #define LETHE_CLIENT_CLI_COMMANDS_H_
 
 #include <functional>
+#include <string>
 
 #include "CLI/App.hpp"
 #include "client/cli/context.h"
@@ -22,8 +23,11 @@ void AddCertificateCommands(CLI::App& app, Context& context, Action& action);
 void AddSolveCommand(CLI::App& app, Context& context, Action& action);
 void AddVersionCommand(CLI::App& app, Context& context, Action& action);
 
-// A subcommand with the habits that all of ours share.
-CLI::App* AddVerb(CLI::App& parent, const char* name, const char* description);
+// A subcommand with the habits that all of ours share. `footer` ends its help.
+CLI::App* AddVerb(CLI::App& parent,
+                  const char* name,
+                  const char* description,
+                  const std::string& footer = "");
 // A group of verbs, of which one must be named.
 CLI::App* AddGroup(CLI::App& parent, const char* name, const char* description);
 

@@ -48,6 +48,10 @@ int Context::NotVerified(absl::string_view message) { return Error(kExitNotVerif
 int Context::RpcError(const absl::Status& status) {
   std::string message(status.message());
   if (message.empty()) message = absl::StatusCodeToString(status.code());
+  if (absl::IsDeadlineExceeded(status)) {
+    message = absl::StrCat("no answer within ", absl::FormatDuration(globals.timeout),
+                           "; --timeout sets another limit");
+  }
   if (absl::IsUnavailable(status)) message = absl::StrCat(globals.address, ": ", message);
   return Error(kExitRpcBase + static_cast<int>(status.code()), message);
 }

@@ -58,7 +58,9 @@ int Forget(Context& context, const Arguments& arguments, bool has_subject) {
 
 void AddForgetCommand(CLI::App& app, Context& context, Action& action) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* verb = AddVerb(app, "forget", "Erase tokens and get a signed certificate");
+  CLI::App* verb =
+      AddVerb(app, "forget", "Erase tokens and get a signed certificate",
+              "Without --yes the plan is shown first; on a terminal you are then asked.");
   verb->add_option("--id", arguments->ids, "A token; may be repeated")
       ->allow_extra_args(false)
       ->type_name("ID");
@@ -71,7 +73,6 @@ void AddForgetCommand(CLI::App& app, Context& context, Action& action) {
   verb->add_option("--request-id", arguments->request_id,
                    "The same id again returns the first answer (default: a new one)")
       ->type_name("ID");
-  verb->footer("Without --yes the plan is shown first; on a terminal you are then asked.");
   verb->callback([&context, &action, arguments, subject] {
     action = [&context, arguments, given = subject->count() > 0] {
       return Forget(context, *arguments, given);

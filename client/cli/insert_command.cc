@@ -175,7 +175,13 @@ int Insert(Context& context, const Arguments& arguments) {
 
 void AddInsertCommand(CLI::App& app, Context& context, Action& action) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* verb = AddVerb(app, "insert", "Stream tokens from a CSV or NDJSON file");
+  CLI::App* verb = AddVerb(
+      app, "insert", "Stream tokens from a CSV or NDJSON file",
+      "NDJSON, an object a line:\n"
+      "  "
+      "{\"id\":\"v1\",\"key\":[0.1,0.2],\"value\":[4],\"subject\":\"p1\",\"labels\":{\"a\":\"b\"}}"
+      "\n"
+      "Inserting the same file again changes nothing when its tokens have ids.");
   AddInputFileOptions(*verb, arguments->input, /*for_tokens=*/true)->required();
   verb->add_option("--missing", arguments->missing,
                    "A row without a number (empty or NA): error or skip (default error)")
@@ -195,12 +201,6 @@ void AddInsertCommand(CLI::App& app, Context& context, Action& action) {
         return value >= 1 && value <= 10000 ? std::string() : "must be in 1 to 10000";
       })
       ->type_name("N");
-  verb->footer(
-      "NDJSON, an object a line:\n"
-      "  "
-      "{\"id\":\"v1\",\"key\":[0.1,0.2],\"value\":[4],\"subject\":\"p1\",\"labels\":{\"a\":\"b\"}}"
-      "\n"
-      "Inserting the same file again changes nothing when its tokens have ids.");
   verb->callback([&context, &action, arguments] {
     action = [&context, arguments] { return Insert(context, *arguments); };
   });

@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <csignal>
 #include <iostream>
 
 #include "client/cli/cli.h"
@@ -8,8 +7,6 @@
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
-  // A closed pipe downstream is a failed write, not a silent death in the middle of a stream.
-  std::signal(SIGPIPE, SIG_IGN);
   lethe::cli::Io io{.in = std::cin,
                     .out = std::cout,
                     .err = std::cerr,

@@ -15,15 +15,18 @@ struct Arguments {
   bool summary = false;
 };
 
-Json StateToJson(const SolvedState& state, Json json) {
+Json Solution(const SolvedState& state, Json json) {
   json["partition"] = state.partition;
   Json alpha = Json::array();
   for (const double weight : state.alpha) alpha.push_back(FormatHex(weight));
   json["alpha"] = std::move(alpha);
+  return json;
+}
+
+void AddExtras(const SolvedState& state, Json& json) {
   json["precision_bits"] = state.precision_bits;
   if (!state.readout.empty()) json["readout"] = state.readout;
   if (!state.decision.empty()) json["decision"] = state.decision;
-  return json;
 }
 
 struct Summary {
@@ -67,12 +70,14 @@ int Solve(Context& context, const Arguments& arguments) {
     }
     Json json;
     json["name"] = problem.name;
-    json["full"] = StateToJson(solved->full, Json::object());
+    json["full"] = Solution(solved->full, Json::object());
+    AddExtras(solved->full, json["full"]);
     Json deletions = Json::array();
     for (const SolvedDeletion& deletion : solved->deletions) {
-      Json one = StateToJson(deletion.state, {{"deleted", deletion.deleted}});
+      Json one = Solution(deletion.state, {{"deleted", deletion.deleted}});
       one["equal_bits_to_refit"] = deletion.equal_bits_to_refit;
       one["method"] = deletion.fallback ? "fallback" : "walk";
+      AddExtras(deletion.state, one);
       deletions.push_back(std::move(one));
       ++summary.deletions;
       ++summary.rungs[deletion.state.precision_bits];
@@ -93,14 +98,15 @@ int Solve(Context& context, const Arguments& arguments) {
 
 void AddSolveCommand(CLI::App& app, Context& context, Action& action) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* verb = AddVerb(app, "solve", "Solve a file of problems here, without a server");
+  CLI::App* verb =
+      AddVerb(app, "solve", "Solve a file of problems here, without a server",
+
+              "Prints a JSON line a case: the solution for all tokens, and the state after each\n"
+              "token was forgotten, compared bit by bit with a memory that never saw it.");
   verb->add_option("--vectors", arguments->vectors, "Problems, as in tests/golden/svdd.json")
       ->required()
       ->type_name("PATH");
   verb->add_flag("--summary", arguments->summary, "Counts on standard error at the end");
-  verb->footer(
-      "Prints a JSON line a case: the solution for all tokens, and the state after each\n"
-      "token was forgotten, compared bit by bit with a memory that never saw it.");
   verb->callback([&context, &action, arguments] {
     action = [&context, arguments] { return Solve(context, *arguments); };
   });
