@@ -159,7 +159,8 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
            "Lowest level of the log on stderr: debug, info, warning or error. Default info.")
         ->option_text("LEVEL")
         ->envname("LETHE_LOG_LEVEL");
-    app.footer("Each option can also come from the environment variable in brackets; a flag wins.");
+    app.footer(
+        "Each option can also come from the environment variable in brackets; a flag\nwins.");
     try {
       // CLI11 takes the arguments from the back.
       std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());

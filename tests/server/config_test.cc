@@ -1,0 +1,117 @@
+#include "server/config.h"
+
+#include <stdlib.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "tests/server/service_testing.h"
+
+namespace lethe::server {
+namespace {
+
+using service::Fails;
+using service::HasCode;
+using service::IsOk;
+using service::kInvalid;
+
+class ConfigTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name :
+         {"LETHE_DATA", "LETHE_LISTEN", "LETHE_ALLOW_INSECURE_NON_LOOPBACK", "LETHE_PORT_FILE",
+          "LETHE_ORIGIN", "LETHE_VERIFY_FORGET", "LETHE_LOG_LEVEL"}) {
+      unsetenv(name);
+    }
+  }
+  void TearDown() override { SetUp(); }
+
+  static Config Parse(const std::vector<std::string>& arguments) {
+    const auto parsed = ParseCommandLine(arguments);
+    EXPECT_THAT(parsed, IsOk());
+    return std::get<Config>(*parsed);
+  }
+};
+
+TEST_F(ConfigTest, Defaults) {
+  const Config config = Parse({});
+  EXPECT_EQ(config.data, "./var/lethe");
+  EXPECT_EQ(config.listen, "127.0.0.1:7421");
+  EXPECT_FALSE(config.allow_insecure_non_loopback);
+  EXPECT_EQ(config.port_file, "");
+  EXPECT_EQ(config.origin, "lethe.local");
+  EXPECT_FALSE(config.refit_on_forget);
+  EXPECT_EQ(config.log_level, service::LogLevel::kInfo);
+}
+
+TEST_F(ConfigTest, FlagsWinOverTheEnvironmentWhichWinsOverDefaults) {
+  setenv("LETHE_DATA", "/env", 1);
+  setenv("LETHE_ORIGIN", "env.example", 1);
+  setenv("LETHE_VERIFY_FORGET", "always", 1);
+  setenv("LETHE_LOG_LEVEL", "debug", 1);
+  setenv("LETHE_PORT_FILE", "/p", 1);
+  setenv("LETHE_LISTEN", "[::1]:0", 1);
+  const Config config = Parse({"--data", "/flag"});
+  EXPECT_EQ(config.data, "/flag");
+  EXPECT_EQ(config.origin, "env.example");
+  EXPECT_TRUE(config.refit_on_forget);
+  EXPECT_EQ(config.log_level, service::LogLevel::kDebug);
+  EXPECT_EQ(config.port_file, "/p");
+  EXPECT_EQ(config.listen, "[::1]:0");
+}
+
+TEST_F(ConfigTest, AddressesBeyondLoopbackNeedTheFlagThatSaysSo) {
+  for (const std::string loopback :
+       {"127.0.0.1:1", "127.9.9.9:0", "localhost:7421", "[::1]:65535"}) {
+    EXPECT_EQ(Parse({"--listen", loopback}).listen, loopback);
+  }
+  for (const std::string open :
+       {"0.0.0.0:7421", "10.0.0.1:7421", "[::]:7421", "example.org:1", "127.0.0.1.example.org:1"}) {
+    const auto refused = ParseCommandLine({"--listen", open});
+    EXPECT_THAT(refused, Fails(kInvalid, "--listen")) << open;
+    EXPECT_NE(std::string(refused.status().message()).find("--allow-insecure-non-loopback"),
+              std::string::npos);
+    EXPECT_EQ(Parse({"--listen", open, "--allow-insecure-non-loopback"}).listen, open);
+  }
+  setenv("LETHE_ALLOW_INSECURE_NON_LOOPBACK", "true", 1);
+  EXPECT_TRUE(Parse({"--listen", "0.0.0.0:1"}).allow_insecure_non_loopback);
+}
+
+TEST_F(ConfigTest, BadValuesNameTheirFlag) {
+  for (const std::string listen : {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536",
+                                   "127.0.0.1:-1", ":7421", "::1:7421", "[::1:7421"}) {
+    EXPECT_THAT(ParseCommandLine({"--listen=" + listen}), HasCode(kInvalid)) << listen;
+    EXPECT_FALSE(ParseHostPort(listen).ok()) << listen;
+  }
+  EXPECT_THAT(ParseCommandLine({"--verify-forget", "maybe"}), Fails(kInvalid, "--verify-forget"));
+  EXPECT_THAT(ParseCommandLine({"--log-level", "loud"}), Fails(kInvalid, "--log-level"));
+  for (const std::string origin : {"a b", "a+b", "/a", "a/", "\xc3\xa9", "a\nb"}) {
+    EXPECT_THAT(ParseCommandLine({"--origin", origin}), Fails(kInvalid, "--origin")) << origin;
+  }
+  EXPECT_THAT(ParseCommandLine({"--no-such-flag"}), HasCode(kInvalid));
+  EXPECT_THAT(ParseCommandLine({"stray"}), HasCode(kInvalid));
+}
+
+TEST_F(ConfigTest, HelpFitsEightyColumnsAndNamesEveryFlag) {
+  const auto parsed = ParseCommandLine({"--help"});
+  ASSERT_THAT(parsed, IsOk());
+  const std::string text = std::get<PrintAndExit>(*parsed).text;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    EXPECT_LE(line.size(), 80u) << std::string(line);
+  }
+  for (const char* flag : {"--data", "--listen", "--allow-insecure-non-loopback", "--port-file",
+                           "--origin", "--verify-forget", "--log-level", "--version"}) {
+    EXPECT_NE(text.find(flag), std::string::npos) << flag;
+  }
+}
+
+TEST_F(ConfigTest, Version) {
+  const auto parsed = ParseCommandLine({"--version"});
+  ASSERT_THAT(parsed, IsOk());
+  EXPECT_EQ(std::get<PrintAndExit>(*parsed).text, "lethed " LETHE_VERSION "\n");
+}
+
+}  // namespace
+}  // namespace lethe::server

@@ -1,0 +1,239 @@
+#include "tests/server/service_testing.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+
+namespace lethe::service {
+namespace {
+
+using store::TenantStore;
+
+class HookedStore final : public TenantStore {
+ public:
+  HookedStore(std::unique_ptr<TenantStore> inner, std::shared_ptr<StoreHooks> hooks)
+      : inner_(std::move(inner)), hooks_(std::move(hooks)) {}
+
+  absl::StatusOr<store::TenantRecord> GetTenant() override { return inner_->GetTenant(); }
+  absl::StatusOr<store::EraseResult> CloseTenant(
+      const store::CertificateAppend& certificate) override {
+    return Around("CloseTenant", [&] { return inner_->CloseTenant(certificate); });
+  }
+  absl::Status CreateMemory(const store::MemoryRecord& memory) override {
+    return Around("CreateMemory", [&] { return inner_->CreateMemory(memory); });
+  }
+  absl::StatusOr<store::MemoryRecord> GetMemory(absl::string_view uid) override {
+    return inner_->GetMemory(uid);
+  }
+  absl::StatusOr<store::MemoryRecord> GetMemoryByName(absl::string_view name) override {
+    return inner_->GetMemoryByName(name);
+  }
+  absl::StatusOr<std::vector<store::MemoryRecord>> ListMemories(absl::string_view after_name,
+                                                                uint32_t limit) override {
+    return inner_->ListMemories(after_name, limit);
+  }
+  absl::StatusOr<uint64_t> CountMemories() override { return inner_->CountMemories(); }
+  absl::StatusOr<store::MemoryCounts> CountMemory(absl::string_view uid) override {
+    return inner_->CountMemory(uid);
+  }
+  absl::StatusOr<store::EraseResult> DeleteMemory(
+      const store::DeleteMemoryRequest& request) override {
+    return Around("DeleteMemory", [&] { return inner_->DeleteMemory(request); });
+  }
+  absl::Status InsertTokens(absl::string_view memory_uid,
+                            std::span<const store::TokenRow> rows) override {
+    return Around("InsertTokens", [&] { return inner_->InsertTokens(memory_uid, rows); });
+  }
+  absl::StatusOr<store::EraseResult> EraseTokens(const store::EraseRequest& request) override {
+    return Around("EraseTokens", [&] { return inner_->EraseTokens(request); });
+  }
+  absl::StatusOr<std::vector<store::IdLookup>> FindByIds(
+      absl::string_view memory_uid,
+      std::span<const std::string> ids) override {
+    return inner_->FindByIds(memory_uid, ids);
+  }
+  absl::StatusOr<std::vector<uint64_t>> FindBySubject(absl::string_view memory_uid,
+                                                      absl::string_view subject) override {
+    return inner_->FindBySubject(memory_uid, subject);
+  }
+  absl::StatusOr<std::vector<store::TokenRow>> GetTokens(
+      absl::string_view memory_uid,
+      std::span<const uint64_t> handles) override {
+    return inner_->GetTokens(memory_uid, handles);
+  }
+  absl::Status LoadTokens(absl::string_view memory_uid,
+                          absl::FunctionRef<absl::Status(store::TokenRow&)> visit) override {
+    return Around("LoadTokens", [&] { return inner_->LoadTokens(memory_uid, visit); });
+  }
+  absl::Status SetWarmStart(absl::string_view memory_uid, absl::string_view blob) override {
+    return inner_->SetWarmStart(memory_uid, blob);
+  }
+  absl::StatusOr<std::optional<std::string>> GetWarmStart(absl::string_view memory_uid) override {
+    return inner_->GetWarmStart(memory_uid);
+  }
+  absl::StatusOr<std::optional<store::RequestRecord>> FindRequest(
+      absl::string_view request_id) override {
+    return inner_->FindRequest(request_id);
+  }
+  absl::Status RecordRequest(const store::RequestRecord& request) override {
+    return Around("RecordRequest", [&] { return inner_->RecordRequest(request); });
+  }
+  absl::StatusOr<store::LogHead> GetLogHead() override { return inner_->GetLogHead(); }
+  absl::StatusOr<store::CertificateRecord> GetCertificate(absl::string_view id) override {
+    return inner_->GetCertificate(id);
+  }
+  absl::StatusOr<std::vector<store::CertificateRecord>> ListCertificates(
+      const store::CertificateQuery& query) override {
+    return inner_->ListCertificates(query);
+  }
+  absl::Status Checkpoint() override { return inner_->Checkpoint(); }
+  absl::Status Health() const override { return failed_ ? *failed_ : inner_->Health(); }
+
+ private:
+  template <typename Call>
+  auto Around(const std::string& operation, const Call& call) -> decltype(call()) {
+    if (hooks_->before) {
+      if (absl::Status status = hooks_->before(operation); !status.ok()) return status;
+    }
+    auto result = call();
+    if (hooks_->after) {
+      const absl::Status before = StatusOf(result);
+      absl::Status after = hooks_->after(operation, before);
+      if (after != before) {
+        // As a real store after a failed COMMIT: useless until it is opened again.
+        failed_ = absl::UnavailableError("closed after a failed commit");
+        return after;
+      }
+    }
+    return result;
+  }
+
+  const std::unique_ptr<TenantStore> inner_;
+  const std::shared_ptr<StoreHooks> hooks_;
+  std::optional<absl::Status> failed_;
+};
+
+}  // namespace
+
+TempDir::TempDir() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "lethe-test-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) std::abort();
+  path_ = pattern;
+}
+
+TempDir::~TempDir() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string Describe(const absl::Status& status) { return status.ToString(); }
+
+std::unique_ptr<TenantStore> Hooked(std::unique_ptr<TenantStore> inner,
+                                    std::shared_ptr<StoreHooks> hooks) {
+  return std::make_unique<HookedStore>(std::move(inner), std::move(hooks));
+}
+
+Harness::Harness(bool with_tenant) {
+  options_.data = folder_.path() + "/data";
+  options_.origin = "lethe.test";
+  options_.tenant.log = &log_;
+  options_.tenant.wrap_store = [hooks = hooks_](std::unique_ptr<TenantStore> inner) {
+    return Hooked(std::move(inner), hooks);
+  };
+  Restart();
+  if (with_tenant) {
+    EXPECT_THAT(service_->CreateTenant("t", {}), IsOk());
+  }
+}
+
+void Harness::Restart() {
+  service_.reset();
+  absl::StatusOr<std::unique_ptr<Service>> opened = Service::Open(options_);
+  EXPECT_THAT(opened, IsOk());
+  if (!opened.ok()) std::abort();
+  service_ = *std::move(opened);
+}
+
+void Harness::MakeMemory(const std::string& name, double capacity) {
+  EXPECT_THAT(service_->CreateMemory("t", name, SmallConfig(capacity), {}), IsOk());
+}
+
+InsertReply Harness::Insert(const std::string& memory, std::vector<TokenInput> tokens) {
+  absl::StatusOr<InsertReply> reply = service_->Insert("t", memory, std::move(tokens), {});
+  EXPECT_THAT(reply, IsOk());
+  return reply.ok() ? *std::move(reply) : InsertReply{};
+}
+
+ForgetReply Harness::Forget(const std::string& memory, std::vector<std::string> ids) {
+  absl::StatusOr<ForgetReply> reply = service_->Forget(ForgetOf(memory, std::move(ids)), {});
+  EXPECT_THAT(reply, IsOk());
+  return reply.ok() ? *std::move(reply) : ForgetReply{};
+}
+
+std::string Harness::Digest(const std::string& memory) {
+  absl::StatusOr<DescribeReply> reply = service_->Describe("t", memory, false, {});
+  EXPECT_THAT(reply, IsOk());
+  return reply.ok() ? reply->state_digest : "";
+}
+
+MemoryConfig SmallConfig(double capacity) {
+  MemoryConfig config;
+  config.kernel = kernel::Kernel{kernel::KernelKind::kRbf, 0.5};
+  config.capacity = capacity;
+  config.key_dimension = 2;
+  config.value_dimension = 1;
+  return config;
+}
+
+TokenInput MakeToken(const std::string& id, double x, double y, double value) {
+  TokenInput token;
+  token.id = id;
+  token.key = {x, y};
+  token.value = {value};
+  return token;
+}
+
+TokenInput RandomToken(std::mt19937_64& random, const std::string& id) {
+  std::uniform_int_distribution<int> grid(-16, 16);
+  std::uniform_int_distribution<int> person(0, 6);
+  TokenInput token = MakeToken(id, grid(random) / 8.0, grid(random) / 8.0, grid(random) / 4.0);
+  if (const int number = person(random); number > 0) token.subject = absl::StrCat("p", number);
+  token.payload = absl::StrCat("payload of ", id);
+  token.labels = {{"ward", absl::StrCat(person(random))}};
+  return token;
+}
+
+std::vector<TokenInput> Spiral(int count, const std::string& prefix) {
+  std::vector<TokenInput> tokens;
+  for (int i = 0; i < count; ++i) {
+    const double turn = 0.7 * i;
+    const double radius = 0.2 + 0.15 * i;
+    tokens.push_back(
+        MakeToken(absl::StrCat(prefix, i), radius * std::cos(turn), radius * std::sin(turn), i));
+  }
+  return tokens;
+}
+
+ForgetInput ForgetOf(const std::string& memory, std::vector<std::string> ids) {
+  ForgetInput input;
+  input.tenant = "t";
+  input.memory = memory;
+  input.target = ForgetIds{std::move(ids)};
+  return input;
+}
+
+ForgetInput ForgetSubjectOf(const std::string& memory, const std::string& subject) {
+  ForgetInput input = ForgetOf(memory, {});
+  input.target = ForgetSubject{subject};
+  return input;
+}
+
+ForgetInput ForgetAllOf(const std::string& memory) {
+  ForgetInput input = ForgetOf(memory, {});
+  input.target = ForgetEverything{};
+  return input;
+}
+
+}  // namespace lethe::service
