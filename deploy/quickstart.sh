@@ -17,13 +17,16 @@ data=$work/data
 source deploy/lib/lethed.sh
 
 step() { printf '\n== %s\n' "$*"; }
-say() { printf '%s\n' "$*" | fold -s -w 80; }
+# One paragraph an argument.
+say() { printf '%s\n' "$@" | fold -s -w 80 | sed 's/ *$//'; }
 die() { printf 'quickstart: %s\n' "$*" >&2; exit 1; }
 
-# run PROGRAM ARGS...: prints the command as a person would type it, then runs it.
+# run PROGRAM ARGS...: prints the command as a person would type it, then runs it, with notes and errors
+# among the output.
 run() {
   local line='$' word
   for word in "$@"; do
+    [ "$word" != "${key:-}" ] || word='"$KEY"'
     if [ $((${#line} + ${#word})) -gt 76 ]; then
       printf '%s \\\n' "$line"
       line='   '
@@ -31,7 +34,7 @@ run() {
     line+=" $word"
   done
   printf '%s\n' "$line"
-  "$bin/$1" "${@:2}"
+  "$bin/$1" "${@:2}" 2>&1
 }
 
 # field NAME: the value of a string or number member of the JSON object on standard input.
@@ -93,6 +96,7 @@ run lethe tenant create clinic
 # Whoever verifies later pins this key now.
 key=$("$bin/lethe" tenant get -o json | field verification_key)
 printf '%s\n' "$key" >"$work/pinned.key"
+say "The key is pinned now: KEY=\$(cat $work/pinned.key)"
 run lethe memory create visits --kernel rbf --gamma 0.2 --capacity 100 \
   --key-dimension 5 --value-dimension 2
 
@@ -106,13 +110,14 @@ before=$("$bin/lethe" memory describe -o json | field state_digest)
 step "6/9  Ask: recovering, getting worse, and like nobody here"
 ask=(query --file "$work/queries.csv" --key-columns "$keys" --top 3)
 run lethe "${ask[@]}"
-say "Readout: share that died, years left, averaged over similar visits. Inside or outside: whether\
- the memory has seen the like. Each visit listed carried that share of the answer."
+say "Readout: share that died and years left, averaged over the visits that carry weight, by\
+ likeness. Inside or outside: whether the memory has seen the like. Each visit listed carried that\
+ share of the answer."
 visit=$("$bin/lethe" "${ask[@]}" -o jsonl | sed -nE '1s/.*"tokens":\[\{"id":"([^"]*)".*/\1/p')
 patient=${visit%-*}
 [ -n "$patient" ] || die "no visit carried the first answer"
 
-step "7/9  Forget patient $patient, who carried most of the first answer"
+step "7/9  Forget patient $patient, whose visit carried the most of the first answer"
 say "Without --yes the plan is shown and nothing happens:"
 run lethe forget --subject "$patient" </dev/null && die "forgot without --yes"
 say "" "With --yes:"
@@ -125,6 +130,7 @@ step "8/9  Verify the certificate offline, against the key pinned in step 4"
 run lethe certificate export --out "$work/certificates"
 run lethe-verify chain "$work/certificates/chain.jsonl" --count 1 --key "$key"
 certificate=$(find "$work/certificates" -name '0-*.json')
+run lethe-verify certificate "$certificate" --key "$key"
 awk '{ at = index($0, "\"payload\":\"") + 200; old = substr($0, at, 1)
        printf "%s", substr($0, 1, at - 1) (old == "A" ? "B" : "A") substr($0, at + 1) }' \
   "$certificate" >"$work/tampered.json"
@@ -138,6 +144,7 @@ lethed_start "$data" 9>&-
 restarted=$("$bin/lethe" memory describe -o json | field state_digest)
 say "State digest before the restart  $after" "State digest after it             $restarted"
 [ "$after" = "$restarted" ] || die "the digests differ"
+say "They are equal."
 run lethe forget --id "$visit" --dry-run
 if "$bin/lethe" query --file "$work/queries.csv" --key-columns "$keys" --top 1000 -o jsonl |
     grep -qF "\"id\":\"$patient-"; then
