@@ -88,6 +88,17 @@ bool Solver::SweepFindsViolators(double slack) {
   return !violators.empty();
 }
 
+// Whether the error groups alone hold exactly the total.
+bool Solver::ErrorGroupsHoldTotal() const {
+  // Sums of at most 2^53 multiples of the box are exact.
+  const PrecisionScope scope(kLadder[0]);
+  MpReal left(total_);
+  for (Slot slot = 0; slot < supports_.slots(); ++slot) {
+    if (supports_[slot].role == Role::kError) left -= MpReal(supports_[slot].cap);
+  }
+  return left == MpReal(0.0);
+}
+
 // A lower bound on the gradients of the groups in the pool, in units of g. The contested are at 0.
 double Solver::ReserveSlack() const {
   if (!contested_.empty()) return 0.0;
@@ -133,6 +144,10 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
     }
     proof.lambda_min = lambda;
     proof.condition = trace / lambda;
+  }
+  if (margin.empty() && !ErrorGroupsHoldTotal()) {
+    SolveByActiveSet({});
+    return Finding::kViolated;
   }
   certificate.slack = bounds.Slack();
   if (SweepFindsViolators(bounds.Slack())) return Finding::kViolated;
@@ -347,6 +362,10 @@ Solver::Finding Solver::CertifyMp(int bits, Certificate& certificate) {
   const PrecisionScope scope(bits);
   for (;;) {
     certificate = {};
+    if (supports_.margin().empty() && !ErrorGroupsHoldTotal()) {
+      RepairMp(bits);
+      return Finding::kViolated;
+    }
     Rung<MpReal> rung(*this, bits);
     if (!rung.SolveMargin()) return Finding::kUndecided;
     const Enclosure<MpReal>& bounds = rung.bounds();

@@ -17,10 +17,10 @@
 namespace lethe::svdd {
 
 // The double nearest to every real in [value - error, value + error]; nullopt when they round to
-// different doubles and `tie` does not allow to take the midpoint that lies among them for exact. Both
-// neighbours of an exact midpoint are nearest; the one taken is that to which its decimal of 25
-// significant digits rounds, so that whoever holds the exact solution printed to 25 digits gets our bits
-// from any strtod (docs/adr/0050). Never -0.
+// different doubles and `tie` does not allow to take the midpoint that lies among them for exact.
+// Both neighbours of an exact midpoint are nearest; the one taken is that to which its decimal of
+// 25 significant digits rounds, so that whoever holds the exact solution printed to 25 digits gets
+// our bits from any strtod (docs/adr/0050). Never -0.
 inline constexpr int kTieDigits = 25;
 
 inline std::optional<double> RoundToNearest(const DoubleDouble& value, double error, bool /*tie*/) {

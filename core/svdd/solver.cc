@@ -42,6 +42,11 @@ void Solver::PutInPool(GroupIndex group, double h_lower_bound) {
   pool_.Set(group, drift_ + h_lower_bound / Scale(group) * (1 - 0x1p-40));
 }
 
+void Solver::ToReserve(GroupIndex group) {
+  // A group whose last token was just forgotten is gone, not in reserve.
+  if (!tokens_.Members(group).empty()) pool_.Set(group, drift_);
+}
+
 void Solver::ReturnContested() {
   for (const GroupIndex group : contested_) pool_.Set(group, drift_);
   contested_.clear();
@@ -193,7 +198,10 @@ void Solver::Forget(std::span<const TokenHandle> handles) {
     Settle();
   }
   for (const GroupIndex group : shrunk) {
-    if (tokens_.Members(group).empty()) tokens_.ReleaseGroup(group);
+    if (!tokens_.Members(group).empty()) continue;
+    // Its index may name another key from here on: nothing may still hold it.
+    LETHE_CHECK(!pool_.Contains(group) && !supports_.Holds(group));
+    tokens_.ReleaseGroup(group);
   }
 }
 

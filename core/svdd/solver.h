@@ -74,6 +74,8 @@ class Solver {
   double Scale(GroupIndex group) const;
   void AddDrift();
   void PutInPool(GroupIndex group, double h_lower_bound);
+  // Takes in a group whose weight has become 0, to be looked at when the drift is next added up.
+  void ToReserve(GroupIndex group);
   void ReturnContested();
   // Sign of a group's gradient: evaluated coarsely, then finely; error grows by `slack`.
   Gradient Evaluate(GroupIndex group, double slack) const;
@@ -118,6 +120,7 @@ class Solver {
   Finding CertifyDoubleDouble(Certificate& certificate);
   Finding CertifyMp(int bits, Certificate& certificate);
   bool SweepFindsViolators(double slack);
+  bool ErrorGroupsHoldTotal() const;
   double ReserveSlack() const;
   double QuadraticForm(const std::vector<SupportToken>& supports) const;
   Certificate Certify();

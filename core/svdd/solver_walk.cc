@@ -16,6 +16,9 @@ namespace {
 
 // A length below this share of the total is rounding.
 constexpr double kLengthNoise = 0x1p-90;
+// A margin weight further outside its bounds than this share of the total was not put there by
+// rounding.
+constexpr double kWeightNoise = 0x1p-60;
 
 DoubleDouble Twice(const DoubleDouble& a) { return {2 * a.hi, 2 * a.lo}; }
 
@@ -48,10 +51,14 @@ bool Solver::PrepareMargin(Slot driven, Goal goal, bool* done) {
   *done = false;
   if (goal == Goal::kTarget) {
     // Weight must go somewhere: to the reserve group that lowering mu meets first.
+    supports_.SetMuToUpperEnd();
     const auto lowest = LowestReserve();
     if (lowest.empty()) return false;
-    const GroupIndex group = lowest.front().first;
+    const auto& [group, gradient] = lowest.front();
     pool_.Remove(group);
+    // The walk does not watch the reserve: a group that no mu of the interval fits must enter
+    // first, while the driven one waits.
+    if (gradient.h < DoubleDouble(0.0)) return EnterByWalk(group, gradient.h);
     const Slot slot = supports_.Add(group, GroupCap(group), tokens_);
     supports_[slot].w = {};
     supports_.mu -= supports_.FreshGradient(slot);
@@ -184,7 +191,7 @@ bool Solver::Drive(Slot driven, Goal goal, const DoubleDouble& target) {
       case Event::kToReserve: {
         const GroupIndex group = supports_[who].group;
         supports_.LeaveMargin(who, Role::kLeaving);
-        pool_.Set(group, drift_);
+        ToReserve(group);
         break;
       }
       case Event::kToError:
@@ -202,8 +209,7 @@ bool Solver::Drive(Slot driven, Goal goal, const DoubleDouble& target) {
     if (!(mover.w > DoubleDouble(0.0))) {
       mover.w = {};
       mover.role = Role::kLeaving;
-      // A lowered group without tokens is gone; any other waits in reserve.
-      if (!tokens_.Members(mover.group).empty()) pool_.Set(mover.group, drift_);
+      ToReserve(mover.group);
     } else if (goal == Goal::kTarget || mover.w >= mover.cap) {
       mover.role = Role::kError;
       if (goal == Goal::kTarget) mover.cap = target;
@@ -213,10 +219,15 @@ bool Solver::Drive(Slot driven, Goal goal, const DoubleDouble& target) {
   }
   if (supports_.margin().empty()) {
     supports_.SetMuToUpperEnd();
-  } else {
-    supports_.SolveMargin();
+    return true;
   }
-  return true;
+  supports_.SolveMargin();
+  // The solution must be where the path ended; a walk that lost its way is given up.
+  return std::ranges::all_of(supports_.margin(), [this](Slot slot) {
+    const SupportSet::Entry& entry = supports_[slot];
+    const double noise = total_ * kWeightNoise;
+    return entry.w.hi >= -noise && (entry.cap - entry.w).hi >= -noise;
+  });
 }
 
 }  // namespace lethe::svdd

@@ -48,7 +48,10 @@ class SupportSet {
 
   // A slot for this group, with weight 0 and the role kDriven. O(slots) kernel values.
   Slot Add(GroupIndex group, const DoubleDouble& cap, const TokenTable& tokens);
+  // The slot of a group that is not leaving.
   std::optional<Slot> Find(GroupIndex group) const;
+  // Whether any slot is still its, a leaving one included.
+  bool Holds(GroupIndex group) const { return by_group_.contains(group); }
   Entry& operator[](Slot slot) { return entries_[slot]; }
   const Entry& operator[](Slot slot) const { return entries_[slot]; }
   size_t slots() const { return entries_.size(); }
