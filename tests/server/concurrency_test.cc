@@ -1,0 +1,194 @@
+// Readers and writers at once. Runs under ThreadSanitizer: no gRPC here.
+#include <atomic>
+#include <cmath>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/service/service.h"
+#include "tests/server/service_testing.h"
+
+namespace lethe::service {
+namespace {
+
+// A door that a store operation waits at.
+class Door {
+ public:
+  void WaitHere() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    arrived_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+  }
+  void WaitUntilSomebodyWaits() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return arrived_; });
+  }
+  void Open() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool arrived_ = false;
+  bool open_ = false;
+};
+
+TEST(ConcurrencyTest, ReadersDoNotWaitForAWriterInsideItsCommit) {
+  for (const std::string operation : {"InsertTokens", "EraseTokens"}) {
+    SCOPED_TRACE(operation);
+    Harness service;
+    service.MakeMemory("m");
+    service.Insert("m", Spiral(10));
+    const std::string before = service.Digest("m");
+    Door door;
+    service.hooks().before = [&](const std::string& called) {
+      if (called == operation) door.WaitHere();
+      return absl::OkStatus();
+    };
+    std::thread writer([&] {
+      if (operation == "InsertTokens") {
+        EXPECT_THAT(service->Insert("t", "m", Spiral(3, "b"), {}), IsOk());
+      } else {
+        EXPECT_THAT(service->Forget(ForgetOf("m", {"a1"}), {}), IsOk());
+      }
+    });
+    door.WaitUntilSomebodyWaits();
+    // The writer cannot go on before the door opens, so that every line below would hang if it
+    // waited for the writer.
+    const QueryInput query{.tenant = "t", .memory = "m", .queries = {{0, 0}}, .top_tokens = 1};
+    EXPECT_THAT(service->Query(query, {}), IsOk());
+    EXPECT_EQ(service.Digest("m"), before);  // what is not durable is not seen
+    EXPECT_THAT(service->GetMemory("t", "m"), IsOk());
+    EXPECT_THAT(service->ListMemories("t", {}), IsOk());
+    EXPECT_THAT(service->GetTenant("t"), IsOk());
+    EXPECT_THAT(service->ListTenants({}), IsOk());
+    door.Open();
+    writer.join();
+    EXPECT_NE(service.Digest("m"), before);  // what was acknowledged is seen
+  }
+}
+
+TEST(ConcurrencyTest, WaitingWritersAreBounded) {
+  Harness service;
+  service.options().max_waiting_writes = 2;
+  service.Restart();
+  service.MakeMemory("m");
+  Door door;
+  service.hooks().before = [&](const std::string& called) {
+    if (called == "InsertTokens") door.WaitHere();
+    return absl::OkStatus();
+  };
+  std::vector<std::thread> writers;
+  std::atomic<int> refused{0};
+  std::atomic<int> done{0};
+  for (int i = 0; i < 4; ++i) {
+    writers.emplace_back([&, i] {
+      const auto reply = service->Insert("t", "m", Spiral(1, absl::StrCat("w", i)), {});
+      if (reply.ok()) {
+        ++done;
+      } else {
+        EXPECT_THAT(reply, HasCode(absl::StatusCode::kResourceExhausted));
+        ++refused;
+      }
+    });
+  }
+  // Two hold tickets, one of them at the door; the others come back at once.
+  while (refused.load() < 2) std::this_thread::yield();
+  door.Open();
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(refused.load(), 2);
+  EXPECT_EQ(done.load(), 2);
+}
+
+TEST(ConcurrencyTest, EveryReaderSeesOneWholeState) {
+  Harness service;
+  service.MakeMemory("m", 4);
+  service.Insert("m", Spiral(10));
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 3; ++r) {
+    threads.emplace_back([&] {
+      const QueryInput query{
+          .tenant = "t", .memory = "m", .queries = {{0, 0}, {0, 0}, {1, 1}}, .top_tokens = 1000};
+      while (!stop.load()) {
+        const auto reply = service->Query(query, {});
+        ASSERT_THAT(reply, IsOk());
+        // One state answers all queries of a request, and its weights sum to one.
+        EXPECT_EQ(reply->results[0].readout, reply->results[1].readout);
+        double weight = 0.0;
+        for (const QueryToken& token : reply->results[0].tokens) weight += token.weight;
+        EXPECT_NEAR(weight, 1.0, 1e-12);
+        EXPECT_EQ(reply->results[0].tokens.size(),
+                  reply->partition.margin + reply->partition.error);
+        ASSERT_THAT(service->Describe("t", "m", false, {}), IsOk());
+        ASSERT_THAT(service->ListMemories("t", {}), IsOk());
+      }
+    });
+  }
+  for (int w = 0; w < 2; ++w) {
+    threads.emplace_back([&, w] {
+      for (int i = 0; i < 15; ++i) {
+        const std::string prefix = absl::StrCat("w", w, "x", i, "y");
+        ASSERT_THAT(service->Insert("t", "m", Spiral(2, prefix), {}), IsOk());
+        // Read your own write.
+        const auto seen = service->Forget(ForgetOf("m", {prefix + "0"}), {});
+        ASSERT_THAT(seen, IsOk());
+        EXPECT_EQ(seen->erased, 1u);
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    for (int i = 0; i < 8; ++i) {
+      const std::string name = absl::StrCat("other", i);
+      ASSERT_THAT(service->CreateMemory("t", name, SmallConfig(), {}), IsOk());
+      ASSERT_THAT(service->Insert("t", name, Spiral(3), {}), IsOk());
+      ASSERT_THAT(service->DeleteMemory("t", name, {}), IsOk());
+      ASSERT_THAT(service->Describe("t", "m", true, {}), IsOk());
+    }
+  });
+  for (size_t i = 3; i < threads.size(); ++i) threads[i].join();
+  stop.store(true);
+  for (size_t i = 0; i < 3; ++i) threads[i].join();
+  const auto partition = service->GetMemory("t", "m")->partition;
+  EXPECT_EQ(partition.margin + partition.error + partition.reserve, 10u + 30u);
+  EXPECT_EQ(service->GetTenant("t")->certificate_count, 30u + 8u);
+  const std::string digest = service.Digest("m");
+  service.Restart();
+  EXPECT_EQ(service.Digest("m"), digest);
+}
+
+TEST(ConcurrencyTest, ClosingATenantWhileItIsUsed) {
+  Harness service;
+  service.MakeMemory("m");
+  service.Insert("m", Spiral(10));
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 3; ++r) {
+    threads.emplace_back([&, r] {
+      const QueryInput query{.tenant = "t", .memory = "m", .queries = {{0, 0}}, .top_tokens = 0};
+      for (int i = 0; !stop.load(); ++i) {
+        const absl::Status status =
+            r == 0 ? service->Insert("t", "m", Spiral(1, absl::StrCat("n", i)), {}).status()
+                   : service->Query(query, {}).status();
+        if (!status.ok()) {
+          EXPECT_THAT(status, HasCode(kNotFound));
+        }
+      }
+    });
+  }
+  EXPECT_THAT(service->DeleteTenant("t", {}), IsOk());
+  stop.store(true);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(service->GetTenant("t"), HasCode(kNotFound));
+}
+
+}  // namespace
+}  // namespace lethe::service
