@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # check_docs.sh ROOT BIN: what the documents show must exist. Every command line of ours in README.md and
-# docs/*.md names a verb and flags that the program knows; every relative link leads to a file; the C++
-# example in README.md is client/examples/quick.cc to the letter. Exits 1 with a line a fault.
+# docs/*.md names a verb and flags that the program knows; every relative link leads to a file; every
+# decision is listed; the C++ example in README.md is client/examples/quick.cc to the letter. Prints a line
+# a fault; exits 1 on any.
 set -euo pipefail
 root=$(cd "$1" && pwd) bin=$2
 cd "$root"
@@ -52,6 +53,10 @@ for document in "${documents[@]}"; do
     links=$((links + 1))
     [ -e "$(dirname "$document")/${target%%#*}" ] || fault "$document: dead link $target"
   done < <(grep -oE '\]\([^)#: ]+[^): ]*\)' "$document" | sed -E 's/^\]\(|\)$//g')
+done
+
+for decision in docs/adr/[0-9]*.md; do
+  grep -qF "($(basename "$decision"))" docs/adr/README.md || fault "docs/adr/README.md: does not list $decision"
 done
 
 example=$(awk '/^```cpp$/ { code = 1; next } /^```/ { code = 0 } code' README.md)
