@@ -1,0 +1,159 @@
+// The certificate verbs on certificates that a real key signed; the openssl command line is the
+// judge of ids.
+#include <gmock/gmock.h>
+
+#include <regex>
+
+#include "audit/encoding.h"
+#include "client/cli/exit_codes.h"
+#include "client/cli/render.h"
+#include "tests/client/cli_testing.h"
+
+namespace lethe::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class CertificateTest : public CliTest {
+ protected:
+  CertificateTest() {
+    Fill({"a", "b", "c", "d", "e"});
+    for (const char* id : {"a", "b", "c"}) {
+      EXPECT_EQ(RunIn({"forget", "--id", id, "-y"}).status, kExitOk);
+    }
+  }
+
+  std::string id(size_t i) { return server_->log.at(i).id; }
+  CliResult Verify(const std::string& which, const std::string& key) {
+    return Run({"certificate", "verify", which, "--key", key, "-t", "t"});
+  }
+  // Exports into a folder of its own and returns it.
+  std::string Export() {
+    const std::string out = folder_ + "/new/out";
+    const CliResult result = Run({"certificate", "export", "--out", out, "-t", "t"});
+    EXPECT_EQ(result.status, kExitOk) << result.err;
+    return out;
+  }
+  std::vector<std::string> ChainLines() {
+    std::istringstream text(ReadFile(Export() + "/chain.jsonl"));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
+  }
+  CliResult VerifyLines(const std::vector<std::string>& lines) {
+    std::string text;
+    for (const std::string& line : lines) text += line + "\n";
+    return Verify(WriteFile("c.jsonl", text), server_->vkey());
+  }
+};
+
+TEST_F(CertificateTest, ListAndShow) {
+  const CliResult list = Run({"certificate", "list", "-t", "t"});
+  EXPECT_THAT(list.out, StartsWith("SEQUENCE  KIND    MEMORY  CREATED               ID\n"
+                                   "       0  forget  m       2026-01-31T12:00:00Z  " +
+                                   id(0).substr(0, 16) + "\n"));
+  EXPECT_EQ(Run({"certificate", "list", "-t", "t", "-m", "other"}).out, "");
+  const CliResult show = Run({"certificate", "show", id(1), "-t", "t"});
+  EXPECT_EQ(show.status, kExitOk) << show.err;
+  EXPECT_THAT(show.out, HasSubstr("certificate  " + id(1) + "\n"));
+  EXPECT_THAT(show.out, HasSubstr("verdict  proven\n"));
+  EXPECT_THAT(show.out, HasSubstr("before  4 margin, 0 error, 0 reserve\n"));
+  EXPECT_THAT(show.out, HasSubstr("slack           0.25\n")) << "f64 bits are shown as a number";
+  std::istringstream lines(show.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_EQ(Run({"certificate", "show", id(1).substr(0, 8), "-t", "t"}).out, show.out);
+  EXPECT_EQ(Run({"certificate", "show", "1", "-t", "t"}).out, show.out);
+  const Json json = Json::parse(Run({"certificate", "show", "1", "-t", "t", "-o", "json"}).out);
+  EXPECT_EQ(json["statement"]["predicate"]["counts"]["erased"], 1);
+  EXPECT_EQ(json["statement"]["predicate"]["change"]["residuals"]["slack"], 0.25);
+  for (const char* bad : {"3", "ffffffffff", "abc", "x"}) {
+    EXPECT_GE(Run({"certificate", "show", bad, "-t", "t"}).status, kExitRpcBase) << bad;
+  }
+}
+
+TEST_F(CertificateTest, ExportedFilesVerifyOfflineWithTheRightKeyOnly) {
+  const std::string out = Export();
+  const std::string file = out + "/1-" + id(1).substr(0, 8) + ".json";
+  EXPECT_EQ(ReadFile(file), server_->log[1].envelope);
+  server_ = nullptr;  // a call would crash: offline means offline
+  const std::string key = client::FakeConnection().vkey();
+  EXPECT_EQ(Verify(file, key).status, kExitOk);
+  const CliResult chain = Verify(out + "/chain.jsonl", key);
+  EXPECT_EQ(chain.status, kExitOk) << chain.err;
+  EXPECT_THAT(chain.out, HasSubstr("certificates  3\n"));
+  const std::string key_file = WriteFile("key", key + "\n");
+  EXPECT_EQ(Run({"certificate", "verify", file, "--key-file", key_file}).status, kExitOk);
+  const audit::Signer other = *audit::Signer::FromSeed("lethe.test/log/1", std::string(32, 'x'));
+  for (const std::string& path : {file, out + "/chain.jsonl"}) {
+    const CliResult result = Verify(path, other.verification_key().vkey());
+    EXPECT_EQ(result.status, kExitNotVerified);
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST_F(CertificateTest, IdsAreTheHashesThatOpensslComputes) {
+  const std::string out = Export();
+  const std::string file = out + "/2-" + id(2).substr(0, 8) + ".json";
+  const std::string sum = folder_ + "/sum";
+  ASSERT_EQ(std::system(("openssl dgst -sha256 -r '" + file + "' > '" + sum + "'").c_str()), 0);
+  EXPECT_EQ(ReadFile(sum).substr(0, 64), id(2));
+}
+
+TEST_F(CertificateTest, VerifyByIdAsksTheServer) {
+  EXPECT_EQ(Verify(id(0), server_->vkey()).status, kExitOk);
+  EXPECT_EQ(Verify("2", server_->vkey()).status, kExitOk);
+  EXPECT_EQ(Verify(std::string(64, '0'), server_->vkey()).status,
+            kExitRpcBase + static_cast<int>(absl::StatusCode::kNotFound));
+  // A server that answers with a good certificate, but another one.
+  std::swap(server_->log[0].envelope, server_->log[1].envelope);
+  std::swap(server_->log[0].leaf, server_->log[1].leaf);
+  const CliResult swapped = Verify(id(0), server_->vkey());
+  EXPECT_EQ(swapped.status, kExitNotVerified);
+  EXPECT_THAT(swapped.err, HasSubstr("another certificate"));
+}
+
+TEST_F(CertificateTest, EveryFlippedBitOfAnEnvelopeIsRefused) {
+  const std::string envelope = server_->log[0].envelope;
+  for (size_t byte = 0; byte < envelope.size(); byte += 7) {
+    std::string bad = envelope;
+    bad[byte] = static_cast<char>(bad[byte] ^ 0x04);
+    EXPECT_EQ(Verify(WriteFile("bad.json", bad), server_->vkey()).status, kExitNotVerified) << byte;
+  }
+}
+
+TEST_F(CertificateTest, TamperedChainsAreRefusedWithTheirReason) {
+  const std::vector<std::string> lines = ChainLines();
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(VerifyLines(lines).status, kExitOk);
+  EXPECT_THAT(VerifyLines({lines[1], lines[2]}).err, HasSubstr("missing-head"));
+  EXPECT_THAT(VerifyLines({lines[0], lines[2]}).err, HasSubstr("sequence-gap"));
+  EXPECT_THAT(VerifyLines({lines[0], lines[0]}).err, HasSubstr("sequence-repeated"));
+  EXPECT_EQ(VerifyLines({}).status, kExitNotVerified);
+  for (const std::string& text :
+       {std::string("no json"), std::string("[]"), std::string("{\"sequence\":0}"),
+        std::string("{\"sequence\":-1,\"envelope\":\"\",\"leaf\":\"\"}"),
+        std::string("{\"sequence\":0,\"envelope\":\"*\",\"leaf\":\"\"}")}) {
+    const CliResult result = VerifyLines({text});
+    EXPECT_EQ(result.status, kExitFile) << text;
+    EXPECT_THAT(result.err, HasSubstr("c.jsonl: line 1: "));
+  }
+}
+
+TEST_F(CertificateTest, AnIdThatIsNoHashNeverBecomesAPath) {
+  server_->log[0].id = "../../../evil";
+  const CliResult result = Run({"certificate", "export", "--out", folder_ + "/o", "-t", "t"});
+  EXPECT_EQ(result.status, kExitNotVerified);
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/o/chain.jsonl"));
+}
+
+TEST_F(CertificateTest, FileProblemsExitWithTwo) {
+  EXPECT_EQ(Verify(folder_ + "/none.json", server_->vkey()).status, kExitFile);
+  EXPECT_EQ(Verify(folder_, server_->vkey()).status, kExitFile);
+  EXPECT_EQ(Run({"certificate", "verify", "0", "--key-file", folder_ + "/none"}).status, kExitFile);
+  const std::string file = WriteFile("file", "");
+  EXPECT_EQ(Run({"certificate", "export", "--out", file, "-t", "t"}).status, kExitFile);
+}
+
+}  // namespace
+}  // namespace lethe::cli

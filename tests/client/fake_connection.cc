@@ -1,0 +1,323 @@
+#include "tests/client/fake_connection.h"
+
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/status_macros.h"
+
+namespace lethe::client {
+namespace {
+
+constexpr char kOrigin[] = "lethe.test/log/1";
+
+audit::Signer MakeSigner() {
+  absl::StatusOr<audit::Signer> signer = audit::Signer::FromSeed(kOrigin, std::string(32, '\x42'));
+  LETHE_CHECK(signer.ok());
+  return *std::move(signer);
+}
+
+// Two items a page, so that every listing of more turns pages.
+template <typename T>
+Page<T> Cut(const std::vector<T>& all, const PageRequest& request) {
+  const size_t from = request.page_token.empty() ? 0 : std::stoul(request.page_token);
+  Page<T> page;
+  for (size_t i = from; i < all.size() && i < from + 2; ++i) page.items.push_back(all[i]);
+  if (from + 2 < all.size()) page.next_page_token = std::to_string(from + 2);
+  return page;
+}
+
+}  // namespace
+
+class FakeInsertStream : public InsertStream {
+ public:
+  FakeInsertStream(FakeConnection& server, MemoryName name) : server_(server), name_(name) {
+    status_ = server_.Called("InsertStream");
+    if (status_.ok()) status_ = server_.Find(name_).status();
+    over_ = !status_.ok();
+  }
+
+  bool Write(const InsertBatch& batch) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (over_) return false;
+    FakeConnection::State& state = **server_.Find(name_);
+    InsertAck ack{.acknowledged_sequence = batch.sequence};
+    for (uint32_t i = 0; i < batch.tokens.size(); ++i) {
+      const Token& token = batch.tokens[i];
+      if (token.id == server_.rejected_id || token.key.size() != state.config.key_dimension) {
+        ++ack.rejected;
+        ack.rejections.push_back(
+            {batch.sequence,
+             i,
+             token.id,
+             {absl::StatusCode::kInvalidArgument, "tokens[" + std::to_string(i) + "].key",
+              "has another dimension"}});
+      } else if (state.tokens.emplace(token.id, token).second) {
+        ++ack.inserted;
+      } else {
+        ++ack.unchanged;
+      }
+    }
+    acks_.push_back(std::move(ack));
+    changed_.notify_all();
+    return true;
+  }
+  void WritesDone() override { Cancel(); }
+  std::optional<InsertAck> Read() override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return over_ || !acks_.empty(); });
+    if (acks_.empty()) return std::nullopt;
+    InsertAck ack = std::move(acks_.front());
+    acks_.pop_front();
+    return ack;
+  }
+  absl::Status Finish() override { return status_; }
+  void Cancel() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    over_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  FakeConnection& server_;
+  const MemoryName name_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<InsertAck> acks_;
+  absl::Status status_;
+  bool over_ = false;
+};
+
+FakeConnection::FakeConnection() : signer_(MakeSigner()) {
+  options_.initial_backoff = options_.max_backoff = absl::Milliseconds(1);
+}
+
+absl::Status FakeConnection::Called(const std::string& call) {
+  calls.push_back(call);
+  const auto failure = failures.find(call);
+  return failure == failures.end() ? absl::OkStatus() : failure->second;
+}
+
+absl::StatusOr<FakeConnection::State*> FakeConnection::Find(const MemoryName& name) {
+  const auto tenant = tenants.find(name.tenant);
+  if (tenant == tenants.end()) return absl::NotFoundError("tenant: not found");
+  const auto memory = tenant->second.find(name.memory);
+  if (memory == tenant->second.end()) return absl::NotFoundError("memory: not found");
+  return &memory->second;
+}
+
+Memory FakeConnection::View(const MemoryName& name, const State& state) const {
+  return {.name = name,
+          .config = state.config,
+          .create_time = "2026-01-31T12:00:00Z",
+          .phase = state.tokens.empty() ? MemoryPhase::kEmpty : MemoryPhase::kActive,
+          .partition = {.margin = state.tokens.size()}};
+}
+
+absl::StatusOr<Tenant> FakeConnection::CreateTenant(const std::string& tenant) {
+  LETHE_RETURN_IF_ERROR(Called("CreateTenant"));
+  if (!tenants.try_emplace(tenant).second) return absl::AlreadyExistsError("name: exists");
+  return GetTenant(tenant);
+}
+
+absl::StatusOr<Tenant> FakeConnection::GetTenant(const std::string& tenant) {
+  LETHE_RETURN_IF_ERROR(Called("GetTenant"));
+  const auto place = tenants.find(tenant);
+  if (place == tenants.end()) return absl::NotFoundError("tenant: not found");
+  return Tenant{.name = tenant,
+                .create_time = "2026-01-31T12:00:00Z",
+                .log_origin = kOrigin,
+                .verification_key = vkey(),
+                .certificate_count = log.size(),
+                .memory_count = place->second.size()};
+}
+
+absl::StatusOr<Page<Tenant>> FakeConnection::ListTenants(const PageRequest& page) {
+  LETHE_RETURN_IF_ERROR(Called("ListTenants"));
+  std::vector<Tenant> all;
+  for (const auto& [name, memories] : tenants) all.push_back(*GetTenant(name));
+  return Cut(all, page);
+}
+
+absl::StatusOr<TenantDeletion> FakeConnection::DeleteTenant(const std::string& tenant) {
+  LETHE_RETURN_IF_ERROR(Called("DeleteTenant"));
+  if (tenants.erase(tenant) == 0) return absl::NotFoundError("tenant: not found");
+  return TenantDeletion{.erased_tokens = 3, .certificate_id = std::string(64, 'c')};
+}
+
+absl::StatusOr<Memory> FakeConnection::CreateMemory(const MemoryName& name,
+                                                    const MemoryConfig& config) {
+  LETHE_RETURN_IF_ERROR(Called("CreateMemory"));
+  const auto [place, fresh] = tenants[name.tenant].try_emplace(name.memory);
+  if (!fresh) return absl::AlreadyExistsError("name: exists");
+  place->second.config = config;
+  return View(name, place->second);
+}
+
+absl::StatusOr<Memory> FakeConnection::GetMemory(const MemoryName& name) {
+  LETHE_RETURN_IF_ERROR(Called("GetMemory"));
+  LETHE_ASSIGN_OR_RETURN(const State* state, Find(name));
+  return View(name, *state);
+}
+
+absl::StatusOr<Page<Memory>> FakeConnection::ListMemories(const std::string& tenant,
+                                                          const PageRequest& page) {
+  LETHE_RETURN_IF_ERROR(Called("ListMemories"));
+  std::vector<Memory> all;
+  for (const auto& [name, state] : tenants[tenant]) all.push_back(View({tenant, name}, state));
+  return Cut(all, page);
+}
+
+absl::StatusOr<MemoryDeletion> FakeConnection::DeleteMemory(const MemoryName& name) {
+  LETHE_RETURN_IF_ERROR(Called("DeleteMemory"));
+  LETHE_ASSIGN_OR_RETURN(const State* state, Find(name));
+  MemoryDeletion deletion{.erased_tokens = state->tokens.size(),
+                          .certificate_id = std::string(64, 'd')};
+  tenants[name.tenant].erase(name.memory);
+  return deletion;
+}
+
+absl::StatusOr<InsertResult> FakeConnection::Insert(const MemoryName& name,
+                                                    const std::vector<Token>& tokens) {
+  LETHE_RETURN_IF_ERROR(Called("Insert"));
+  LETHE_ASSIGN_OR_RETURN(State * state, Find(name));
+  InsertResult result;
+  for (const Token& token : tokens) {
+    const bool fresh = state->tokens.emplace(token.id, token).second;
+    result.tokens.push_back(
+        {.id = token.id, .outcome = fresh ? InsertOutcome::kInserted : InsertOutcome::kUnchanged});
+    ++(fresh ? result.inserted : result.unchanged);
+  }
+  return result;
+}
+
+std::unique_ptr<InsertStream> FakeConnection::OpenInsertStream(const MemoryName& name) {
+  return std::make_unique<FakeInsertStream>(*this, name);
+}
+
+absl::StatusOr<QueryResult> FakeConnection::Query(const QueryRequest& request) {
+  LETHE_RETURN_IF_ERROR(Called("Query"));
+  LETHE_ASSIGN_OR_RETURN(const State* state, Find(request.name));
+  QueryResult result;
+  for (size_t i = 0; i < request.queries.size(); ++i) {
+    if (request.queries[i].size() != state->config.key_dimension) {
+      return absl::InvalidArgumentError("queries[" + std::to_string(i) + "]: has " +
+                                        std::to_string(request.queries[i].size()) + " values");
+    }
+    QueryAnswer answer{.readout = {request.queries[i][0] / 3.0, 2.0},
+                       .log_denominator = -1.5,
+                       .position = QueryPosition::kUndefined};
+    if (request.queries[i][0] >= 0) {
+      answer.decision = request.queries[i][0];
+      answer.position = QueryPosition::kInside;
+    }
+    for (const auto& [id, token] : state->tokens) {
+      if (answer.tokens.size() == request.top_tokens) break;
+      answer.tokens.push_back({.id = id, .weight = 0.25, .share = 0.5});
+    }
+    result.answers.push_back(std::move(answer));
+  }
+  return result;
+}
+
+absl::StatusOr<ForgetResult> FakeConnection::Forget(const ForgetRequest& request) {
+  LETHE_RETURN_IF_ERROR(Called(request.dry_run ? "Forget(dry_run)" : "Forget"));
+  LETHE_ASSIGN_OR_RETURN(State * state, Find(request.name));
+  std::vector<std::string> ids = request.ids;
+  for (const auto& [id, token] : state->tokens) {
+    if (request.everything || (request.subject.has_value() && token.subject == *request.subject)) {
+      ids.push_back(id);
+    }
+  }
+  ForgetResult result;
+  result.before.margin = state->tokens.size();
+  result.after = result.before;
+  result.request_id = request.request_id;
+  for (const std::string& id : ids) {
+    if (state->tokens.count(id) > 0) {
+      ++result.matched;
+      --result.after.margin;
+      if (request.dry_run) continue;
+      ++result.erased;
+      state->tokens.erase(id);
+      state->erased[id] = true;
+    } else {
+      ++(state->erased.count(id) > 0 ? result.already_erased : result.not_found);
+    }
+  }
+  if (request.dry_run || result.erased == 0) return result;
+  result.verdict = Verdict::kProven;
+  result.state_digest = std::string(64, 'a');
+  result.certificate_id = Certify(request.name.memory, result.before.margin, result);
+  return result;
+}
+
+std::string FakeConnection::Certify(const std::string& memory,
+                                    uint64_t before,
+                                    const ForgetResult& result) {
+  audit::CertificateBody body;
+  body.origin = kOrigin;
+  body.sequence = log.size();
+  body.previous_leaf_hash = last_leaf_hash_;
+  body.kind = audit::CertificateKind::kForget;
+  body.build = "fake";
+  body.time = "2026-01-31T12:00:00Z";
+  audit::StateChange change;
+  change.memory_uid = std::string(32, '7');
+  change.partition_before.margin = before;
+  change.partition_after.margin = before - result.erased;
+  change.root_before = audit::Sha256(std::to_string(before));
+  change.root_after = audit::Sha256(std::to_string(before - result.erased));
+  change.verdict = audit::VerdictClass::kProven;
+  change.residuals.slack = 0.25;
+  change.residuals.precision_bits = 106;
+  body.change = change;
+  body.counts = {.matched = result.matched,
+                 .erased = result.erased,
+                 .not_found = result.not_found,
+                 .already_erased = result.already_erased,
+                 .held = result.held};
+  body.stores = {{.store = "tokens", .level = "rows-deleted", .evidence = "one transaction"}};
+  const absl::StatusOr<audit::SignedCertificate> made = audit::BuildCertificate(body, signer_);
+  LETHE_CHECK(made.ok());
+  last_leaf_hash_ = made->leaf_hash;
+  log.push_back({.id = made->id,
+                 .sequence = body.sequence,
+                 .kind = "forget",
+                 .memory = memory,
+                 .create_time = body.time,
+                 .envelope = made->envelope,
+                 .leaf = made->leaf});
+  return made->id;
+}
+
+absl::StatusOr<Description> FakeConnection::Describe(const MemoryName& name, bool refit) {
+  LETHE_RETURN_IF_ERROR(Called(refit ? "Describe(refit)" : "Describe"));
+  LETHE_ASSIGN_OR_RETURN(const State* state, Find(name));
+  Description description;
+  description.memory = View(name, *state);
+  description.mu_interval = MuInterval{.low = 0.25};
+  description.state_digest = std::string(64, 'e');
+  description.verdict = refit ? Verdict::kBitIdentical : Verdict::kProven;
+  return description;
+}
+
+absl::StatusOr<Certificate> FakeConnection::GetCertificate(const std::string&,
+                                                           const std::string& id) {
+  LETHE_RETURN_IF_ERROR(Called("GetCertificate"));
+  for (const Certificate& certificate : log) {
+    if (certificate.id == id) return certificate;
+  }
+  return absl::NotFoundError("id: not found");
+}
+
+absl::StatusOr<Page<Certificate>> FakeConnection::ListCertificates(const MemoryName& name,
+                                                                   const PageRequest& page) {
+  LETHE_RETURN_IF_ERROR(Called("ListCertificates"));
+  std::vector<Certificate> all;
+  for (const Certificate& certificate : log) {
+    if (name.memory.empty() || certificate.memory == name.memory) all.push_back(certificate);
+  }
+  return Cut(all, page);
+}
+
+}  // namespace lethe::client

@@ -1,0 +1,73 @@
+// A Connection to a server that lives in this process: tenants, memories and tokens in maps, and
+// certificates that a real key signed. Solves nothing: every token is in the margin.
+#ifndef LETHE_TESTS_CLIENT_FAKE_CONNECTION_H_
+#define LETHE_TESTS_CLIENT_FAKE_CONNECTION_H_
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "audit/certificate.h"
+#include "client/connection.h"
+
+namespace lethe::client {
+
+class FakeConnection : public Connection {
+ public:
+  struct State {
+    MemoryConfig config;
+    std::map<std::string, Token> tokens;
+    std::map<std::string, bool> erased;
+  };
+
+  FakeConnection();
+
+  // What tests look at and turn.
+  std::map<std::string, std::map<std::string, State>> tenants;
+  std::vector<Certificate> log;  // of all tenants; the tests have one
+  std::vector<std::string> calls;
+  std::map<std::string, absl::Status> failures;  // by the name of a call
+  std::string rejected_id = "rejected";          // InsertStream refuses this token
+  std::string vkey() const { return signer_.verification_key().vkey(); }
+
+  const Options& options() const override { return options_; }
+  absl::StatusOr<Tenant> CreateTenant(const std::string& tenant) override;
+  absl::StatusOr<Tenant> GetTenant(const std::string& tenant) override;
+  absl::StatusOr<Page<Tenant>> ListTenants(const PageRequest& page) override;
+  absl::StatusOr<TenantDeletion> DeleteTenant(const std::string& tenant) override;
+  absl::StatusOr<Memory> CreateMemory(const MemoryName& name, const MemoryConfig& config) override;
+  absl::StatusOr<Memory> GetMemory(const MemoryName& name) override;
+  absl::StatusOr<Page<Memory>> ListMemories(const std::string& tenant,
+                                            const PageRequest& page) override;
+  absl::StatusOr<MemoryDeletion> DeleteMemory(const MemoryName& name) override;
+  absl::StatusOr<InsertResult> Insert(const MemoryName& name,
+                                      const std::vector<Token>& tokens) override;
+  std::unique_ptr<InsertStream> OpenInsertStream(const MemoryName& name) override;
+  absl::StatusOr<QueryResult> Query(const QueryRequest& request) override;
+  absl::StatusOr<ForgetResult> Forget(const ForgetRequest& request) override;
+  absl::StatusOr<Description> Describe(const MemoryName& name, bool refit) override;
+  absl::StatusOr<Certificate> GetCertificate(const std::string& tenant,
+                                             const std::string& id) override;
+  absl::StatusOr<Page<Certificate>> ListCertificates(const MemoryName& name,
+                                                     const PageRequest& page) override;
+
+ private:
+  friend class FakeInsertStream;
+  absl::Status Called(const std::string& call);
+  absl::StatusOr<State*> Find(const MemoryName& name);
+  Memory View(const MemoryName& name, const State& state) const;
+  std::string Certify(const std::string& memory, uint64_t before, const ForgetResult& result);
+
+  Options options_;
+  audit::Signer signer_;
+  std::optional<audit::Digest> last_leaf_hash_;
+};
+
+}  // namespace lethe::client
+
+#endif  // LETHE_TESTS_CLIENT_FAKE_CONNECTION_H_
