@@ -352,6 +352,25 @@ TEST_P(Conformance, ACertificateIsAcceptedOnce) {
   EXPECT_EQ(store_->GetLogHead()->count, 1u);
 }
 
+TEST_P(Conformance, ACertificateMustNameTheLastLeaf) {
+  ASSERT_OK(Insert({TestRow(1, "a"), TestRow(2, "b"), TestRow(3, "c")}));
+  ASSERT_OK(store_->EraseTokens(Erase({1})));
+  ASSERT_OK(store_->EraseTokens(Erase({2})));
+  const EraseRequest good = Erase({3});
+  Bytes32 near = *good.certificate.record.previous_leaf_hash;
+  near[31] ^= 1;
+  const std::optional<Bytes32> first = WholeLog(*store_)[0].leaf_hash;
+  for (const std::optional<Bytes32>& previous : {std::optional<Bytes32>(near), first, {}}) {
+    EraseRequest bad = good;
+    bad.certificate.record.previous_leaf_hash = previous;
+    const absl::Status status = store_->EraseTokens(bad).status();
+    EXPECT_CODE(status, absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("previous_leaf_hash"));
+    EXPECT_EQ(store_->GetLogHead()->count, 2u);
+  }
+  EXPECT_OK(store_->EraseTokens(good));
+}
+
 TEST_P(Conformance, CertificatesAreListedInPagesAndByMemory) {
   const MemoryRecord other = TestMemory(2);
   ASSERT_OK(store_->CreateMemory(other));
