@@ -45,16 +45,16 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+mkdir -p "$work"
+exec 9>"$work/lock"
+flock -n 9 || die "another quickstart uses $work right now"
+
 step "1/9  Packages"
 bash cmake/install-dependencies.sh
 
 step "2/9  Build (release)"
-if ! cmake --preset release >build.log.$$ 2>&1; then
-  cat build.log.$$
-  rm -f build.log.$$
-  die "the configuration failed; its output is above"
-fi
-rm -f build.log.$$
+cmake --preset release >"$work/configure.log" 2>&1 ||
+  { cat "$work/configure.log"; die "the configuration failed; its output is above"; }
 export NINJA_STATUS='[%f/%t %es] '
 build=(cmake --build --preset release --parallel "$(nproc)" --target lethed lethe lethe-verify)
 if [ -t 1 ]; then
@@ -63,13 +63,13 @@ else
   # Without a terminal every twentieth line is progress enough; what else the build says is shown.
   "${build[@]}" | awk '!/^\[[0-9]+\// || ++n % 20 == 0 { print; fflush() }'
 fi
-mkdir -p "$work"
-exec 9>"$work/lock"
-flock -n 9 || die "another quickstart uses $work right now"
-
 step "3/9  Data: csl of the Debian package r-cran-timereg (no R needed)"
 deb() { find "$work" -maxdepth 1 -name 'r-cran-timereg_*.deb' | sort | tail -n 1; }
-fetch() { (cd "$work" && apt-get -o APT::Sandbox::User=root download r-cran-timereg) >"$work/apt.log" 2>&1; }
+fetch() {
+  (cd "$work" && apt-get -o APT::Sandbox::User=root download r-cran-timereg) >"$work/apt.log" 2>&1
+}
+# A package fetched before is used again, unless it was fetched in part.
+if [ -n "$(deb)" ] && ! dpkg --contents "$(deb)" >/dev/null 2>&1; then rm -f "$(deb)"; fi
 if [ -z "$(deb)" ] && ! fetch; then
   say "The package lists are old or missing; reading them again."
   if [ "$(id -u)" -eq 0 ]; then apt-get -q update; else sudo apt-get -q update; fi

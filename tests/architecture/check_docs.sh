@@ -48,11 +48,11 @@ done <<<"$commands"
 
 links=0
 for document in "${documents[@]}"; do
-  while IFS= read -r target; do
-    [ -n "$target" ] || continue
+  targets=$(grep -oE '\]\([^)#: ]+[^): ]*\)' "$document" | sed -E 's/^\]\(|\)$//g' || true)
+  for target in $targets; do
     links=$((links + 1))
     [ -e "$(dirname "$document")/${target%%#*}" ] || fault "$document: dead link $target"
-  done < <(grep -oE '\]\([^)#: ]+[^): ]*\)' "$document" | sed -E 's/^\]\(|\)$//g')
+  done
 done
 
 for decision in docs/adr/[0-9]*.md; do

@@ -11,6 +11,8 @@ for folder in core audit store server client proto tests deploy cmake; do
 done
 status=0
 files=0
+sources=$(find "${folders[@]}" -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.proto' \
+  -o -name '*.sh' -o -name '*.cmake' | sort)
 while IFS= read -r file; do
   files=$((files + 1))
   lines=$(wc -l <"$file")
@@ -25,8 +27,7 @@ while IFS= read -r file; do
       status=1
     }
   fi
-done < <(find "${folders[@]}" -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.proto' \
-  -o -name '*.sh' -o -name '*.cmake' | sort)
+done <<<"$sources"
 [ "$files" -gt 0 ] || { echo "no source files found"; exit 1; }
 [ "$status" -ne 0 ] || echo "files: $files, none longer than $limit lines, every header guarded"
 exit "$status"

@@ -8,6 +8,8 @@ cd "$root"
 
 proven=0
 rest=()
+headers=$(find core audit store server client -name '*.h' | sort)
+[ -n "$headers" ] || { echo "no headers found"; exit 1; }
 while IFS= read -r header; do
   source=${header%.h}.cc
   if [ -f "$source" ] && [ "$(grep -m1 '^#include' "$source")" = "#include \"$header\"" ]; then
@@ -15,8 +17,7 @@ while IFS= read -r header; do
   else
     rest+=("$header")
   fi
-done < <(find core audit store server client -name '*.h' | sort)
-[ $((proven + ${#rest[@]})) -gt 0 ] || { echo "no headers found"; exit 1; }
+done <<<"$headers"
 [ ${#rest[@]} -eq 0 ] || printf '%s\n' "${rest[@]}" | xargs -P 2 -n 3 -- \
   "$compiler" -std=c++20 -fsyntax-only -x c++ -I . -isystem "$generated"
 echo "headers: $proven proven by the build, ${#rest[@]} compile on their own"

@@ -74,8 +74,10 @@ if [ -n "$full" ] && [ ! -x build/release-clang/bin/lethe ]; then
 fi
 if [ -x build/release-clang/bin/lethe ]; then
   vectors build/release-clang clang++
-  cmp -s <(build/release/bin/lethe solve --vectors tests/golden/svdd.json) \
-    <(build/release-clang/bin/lethe solve --vectors tests/golden/svdd.json) && holds=0 || holds=1
+  for build in release release-clang; do
+    build/$build/bin/lethe solve --vectors tests/golden/svdd.json >"$work/$build.answers" || true
+  done
+  cmp -s "$work/release.answers" "$work/release-clang.answers" && holds=0 || holds=1
   claim $holds "vectors: both compilers' builds print the same bytes" \
     "$([ $holds -eq 0 ] && echo same || echo different)" "same"
 elif [ -n "$full" ]; then
