@@ -1,0 +1,286 @@
+// InsertStream and QueryStream.
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/server/rpc_testing.h"
+
+namespace lethe::rpc {
+namespace {
+
+using grpc::StatusCode;
+using InsertStreamCall =
+    grpc::ClientReaderWriter<v1::InsertStreamRequest, v1::InsertStreamResponse>;
+
+class StreamTest : public RpcTest {
+ protected:
+  static v1::InsertStreamRequest MessageOf(uint64_t sequence, int count, bool first = false) {
+    v1::InsertStreamRequest request;
+    if (first) {
+      request.set_tenant("t");
+      request.set_memory("m");
+    }
+    request.set_sequence(sequence);
+    Fill(service::Spiral(count, absl::StrCat("s", sequence, "x")), request.mutable_tokens());
+    return request;
+  }
+
+  // Reads acknowledgements until one covers `sequence`; adds up the counts. False when the stream
+  // ends before.
+  static bool ReadUpTo(InsertStreamCall& stream, uint64_t sequence, v1::InsertStreamResponse* sum) {
+    v1::InsertStreamResponse ack;
+    while (stream.Read(&ack)) {
+      EXPECT_GE(ack.acknowledged_sequence(), sum->acknowledged_sequence());
+      sum->set_acknowledged_sequence(ack.acknowledged_sequence());
+      sum->set_inserted(sum->inserted() + ack.inserted());
+      sum->set_unchanged(sum->unchanged() + ack.unchanged());
+      sum->set_rejected(sum->rejected() + ack.rejected());
+      sum->mutable_rejections()->MergeFrom(ack.rejections());
+      if (ack.acknowledged_sequence() >= sequence) return true;
+    }
+    return false;
+  }
+
+  uint64_t Tokens() {
+    const auto partition = harness_->GetMemory("t", "m")->partition;
+    return partition.margin + partition.error + partition.reserve;
+  }
+};
+
+TEST_F(StreamTest, AcknowledgesInOrderWhatIsDurable) {
+  Context context;
+  auto stream = memories_->InsertStream(&context);
+  v1::InsertStreamResponse sum;
+  for (uint64_t sequence = 5; sequence <= 50; sequence += 5) {
+    ASSERT_TRUE(stream->Write(MessageOf(sequence, 3, sequence == 5)));
+    ASSERT_TRUE(ReadUpTo(*stream, sequence, &sum));
+    EXPECT_EQ(sum.acknowledged_sequence(), sequence);
+    EXPECT_EQ(Tokens(), 3 * sequence / 5);
+  }
+  stream->WritesDone();
+  v1::InsertStreamResponse none;
+  EXPECT_FALSE(stream->Read(&none));
+  EXPECT_THAT(stream->Finish(), RpcOk());
+  EXPECT_EQ(sum.inserted(), 30u);
+}
+
+TEST_F(StreamTest, RejectionsNameMessageAndItem) {
+  Context context;
+  auto stream = memories_->InsertStream(&context);
+  v1::InsertStreamRequest message = MessageOf(7, 3, true);
+  message.mutable_tokens(1)->mutable_key()->RemoveLast();
+  message.mutable_tokens(2)->set_id(message.tokens(0).id());
+  ASSERT_TRUE(stream->Write(message));
+  v1::InsertStreamResponse sum;
+  ASSERT_TRUE(ReadUpTo(*stream, 7, &sum));
+  EXPECT_EQ(sum.inserted(), 1u);
+  EXPECT_EQ(sum.rejected(), 2u);
+  ASSERT_EQ(sum.rejections_size(), 2);
+  EXPECT_EQ(sum.rejections(0).sequence(), 7u);
+  EXPECT_EQ(sum.rejections(0).index(), 1u);
+  EXPECT_EQ(sum.rejections(0).error().field(), "tokens[1].key");
+  EXPECT_EQ(sum.rejections(1).index(), 2u);
+  EXPECT_EQ(sum.rejections(1).error().code(), StatusCode::ALREADY_EXISTS);
+  stream->WritesDone();
+  EXPECT_THAT(stream->Finish(), RpcOk());
+}
+
+TEST_F(StreamTest, WaitingMessagesShareACommit) {
+  Door door;
+  std::atomic<int> commits{0};
+  harness_.hooks().before = [&](const std::string& called) {
+    if (called == "InsertTokens" && commits.fetch_add(1) == 0) door.WaitHere();
+    return absl::OkStatus();
+  };
+  Context context;
+  auto stream = memories_->InsertStream(&context);
+  ASSERT_TRUE(stream->Write(MessageOf(1, 2, true)));
+  door.WaitUntilSomebodyWaits();
+  for (uint64_t sequence = 2; sequence <= 40; ++sequence) {
+    ASSERT_TRUE(stream->Write(MessageOf(sequence, 2)));
+  }
+  stream->WritesDone();
+  // Give the server's reads time to fill its queue; more groups than necessary would be slower, not
+  // wrong, so that the bound below is generous.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  door.Open();
+  v1::InsertStreamResponse sum;
+  ASSERT_TRUE(ReadUpTo(*stream, 40, &sum));
+  EXPECT_EQ(sum.inserted(), 80u);
+  EXPECT_THAT(stream->Finish(), RpcOk());
+  EXPECT_EQ(Tokens(), 80u);
+  EXPECT_LE(commits.load(), 10);
+}
+
+TEST_F(StreamTest, ABadMessageEndsTheStreamAfterTheGoodOnes) {
+  const auto refused = [&](const char* field, const v1::InsertStreamRequest& bad, bool first) {
+    Context context;
+    auto stream = memories_->InsertStream(&context);
+    v1::InsertStreamResponse sum;
+    if (!first) {
+      ASSERT_TRUE(stream->Write(MessageOf(10, 1, true)));
+    }
+    ASSERT_TRUE(stream->Write(bad));
+    if (!first) {
+      EXPECT_TRUE(ReadUpTo(*stream, 10, &sum)) << field;
+    }
+    v1::InsertStreamResponse none;
+    EXPECT_FALSE(stream->Read(&none));
+    EXPECT_THAT(stream->Finish(), RpcFails(StatusCode::INVALID_ARGUMENT, field));
+  };
+  refused("tenant", MessageOf(1, 1), true);
+  v1::InsertStreamRequest message = MessageOf(1, 1, true);
+  message.clear_memory();
+  refused("memory", message, true);
+  refused("tokens", MessageOf(11, 0), false);
+  refused("tokens", MessageOf(11, 10001), false);
+  refused("sequence", MessageOf(10, 1), false);
+  refused("sequence", MessageOf(9, 1), false);
+  message = MessageOf(11, 1);
+  message.set_memory("other");
+  refused("memory", message, false);
+  message = MessageOf(11, 2);
+  message.mutable_tokens(1)->set_id("\xff");
+  refused("tokens[1].id", message, false);
+}
+
+TEST_F(StreamTest, AnUnknownMemoryEndsTheStream) {
+  Context context;
+  auto stream = memories_->InsertStream(&context);
+  v1::InsertStreamRequest message = MessageOf(1, 1, true);
+  message.set_memory("none");
+  ASSERT_TRUE(stream->Write(message));
+  v1::InsertStreamResponse none;
+  EXPECT_FALSE(stream->Read(&none));
+  EXPECT_THAT(stream->Finish(), RpcCode(StatusCode::NOT_FOUND));
+}
+
+TEST_F(StreamTest, AFailedCommitEndsTheStreamThoughNoMessageArrives) {
+  harness_.hooks().before = [](const std::string& called) {
+    return called == "InsertTokens" ? absl::ResourceExhaustedError("disk full") : absl::OkStatus();
+  };
+  Context context;
+  auto stream = memories_->InsertStream(&context);
+  ASSERT_TRUE(stream->Write(MessageOf(1, 1, true)));
+  // The client sends nothing more and does not close its side.
+  v1::InsertStreamResponse none;
+  EXPECT_FALSE(stream->Read(&none));
+  EXPECT_THAT(stream->Finish(), RpcCode(StatusCode::RESOURCE_EXHAUSTED));
+  harness_.hooks().before = nullptr;
+  EXPECT_EQ(Tokens(), 0u);
+  EXPECT_EQ(harness_.Insert("m", service::Spiral(2)).inserted, 2u);
+}
+
+TEST_F(StreamTest, MoreThanTheQueueHolds) {
+  // 30 messages of 700 tokens with one key are more than twice the queue, so reading has to pause.
+  Context context;
+  auto stream = memories_->InsertStream(&context);
+  std::thread writer([&] {
+    for (uint64_t sequence = 1; sequence <= 30; ++sequence) {
+      v1::InsertStreamRequest message = MessageOf(sequence, 1, sequence == 1);
+      const v1::Token token = message.tokens(0);
+      message.clear_tokens();
+      for (int i = 0; i < 700; ++i) {
+        // Rejected ones are cheap to judge and count as much for the queue.
+        v1::Token* added = message.add_tokens();
+        *added = token;
+        added->add_key(0);
+      }
+      ASSERT_TRUE(stream->Write(message));
+    }
+    stream->WritesDone();
+  });
+  v1::InsertStreamResponse sum;
+  EXPECT_TRUE(ReadUpTo(*stream, 30, &sum));
+  writer.join();
+  EXPECT_EQ(sum.rejected(), 21000u);
+  EXPECT_THAT(stream->Finish(), RpcOk());
+}
+
+TEST_F(StreamTest, AClientThatVanishesLeavesTheServerWorking) {
+  for (int i = 0; i < 10; ++i) {
+    auto context = std::make_unique<Context>();
+    auto stream = memories_->InsertStream(context.get());
+    stream->Write(MessageOf(static_cast<uint64_t>(i) + 1, 2, true));
+    context->TryCancel();
+    v1::InsertStreamResponse ack;
+    while (stream->Read(&ack)) {
+    }
+    EXPECT_THAT(stream->Finish(), RpcCode(StatusCode::CANCELLED));
+  }
+  Context context;
+  auto stream = memories_->InsertStream(&context);
+  ASSERT_TRUE(stream->Write(MessageOf(100, 2, true)));
+  v1::InsertStreamResponse sum;
+  EXPECT_TRUE(ReadUpTo(*stream, 100, &sum));
+  stream->WritesDone();
+  EXPECT_THAT(stream->Finish(), RpcOk());
+}
+
+TEST_F(StreamTest, OpenStreamsAreBounded) {
+  ServerOptions options;
+  options.max_open_streams = 1;
+  StartServer(options);
+  {
+    Context first_context;
+    auto first = memories_->InsertStream(&first_context);
+    ASSERT_TRUE(first->Write(MessageOf(1, 1, true)));
+    v1::InsertStreamResponse sum;
+    ASSERT_TRUE(ReadUpTo(*first, 1, &sum));
+    Context second_context;
+    auto second = memories_->InsertStream(&second_context);
+    EXPECT_FALSE(second->Read(&sum));
+    EXPECT_THAT(second->Finish(), RpcCode(StatusCode::RESOURCE_EXHAUSTED));
+    first->WritesDone();
+    EXPECT_THAT(first->Finish(), RpcOk());
+  }
+  // The place is free again once the server is done with the first stream.
+  grpc::Status status;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    Context context;
+    auto again = memories_->InsertStream(&context);
+    again->WritesDone();
+    status = again->Finish();
+    if (status.ok()) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_THAT(status, RpcOk());
+}
+
+TEST_F(StreamTest, DrainEndsIdleStreams) {
+  Context context;
+  auto stream = memories_->InsertStream(&context);
+  ASSERT_TRUE(stream->Write(MessageOf(1, 1, true)));
+  v1::InsertStreamResponse sum;
+  ASSERT_TRUE(ReadUpTo(*stream, 1, &sum));
+  server_->Drain(absl::Milliseconds(200));
+  EXPECT_FALSE(stream->Read(&sum));
+  EXPECT_FALSE(stream->Finish().ok());
+  EXPECT_EQ(Tokens(), 1u);
+}
+
+TEST_F(StreamTest, QueriesOfAStreamSeeInsertsAcknowledgedBefore) {
+  Context context;
+  auto stream = memories_->QueryStream(&context);
+  v1::QueryRequest query;
+  query.set_tenant("t");
+  query.set_memory("m");
+  query.add_queries()->mutable_values()->Resize(2, 0.0);
+  v1::QueryResponse answer;
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(stream->Write(query));
+    ASSERT_TRUE(stream->Read(&answer));
+    EXPECT_EQ(
+        answer.partition().margin() + answer.partition().error() + answer.partition().reserve(),
+        static_cast<uint64_t>(i));
+    harness_.Insert("m", service::Spiral(1, absl::StrCat("q", i, "x")));
+  }
+  query.mutable_queries(0)->add_values(1);
+  ASSERT_TRUE(stream->Write(query));
+  EXPECT_FALSE(stream->Read(&answer));
+  EXPECT_THAT(stream->Finish(), RpcFails(StatusCode::INVALID_ARGUMENT, "queries[0]"));
+}
+
+}  // namespace
+}  // namespace lethe::rpc

@@ -1,0 +1,121 @@
+// What the tests of the gRPC layer share: a service behind a server, and stubs on a channel to it.
+#ifndef LETHE_TESTS_SERVER_RPC_TESTING_H_
+#define LETHE_TESTS_SERVER_RPC_TESTING_H_
+
+#include <google/protobuf/stubs/logging.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "lethe/v1/certificate_service.grpc.pb.h"
+#include "lethe/v1/memory_service.grpc.pb.h"
+#include "lethe/v1/tenant_service.grpc.pb.h"
+#include "server/rpc/server.h"
+#include "tests/server/service_testing.h"
+
+namespace lethe::rpc {
+
+// A context that ends a call that hangs.
+class Context : public grpc::ClientContext {
+ public:
+  Context() { set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30)); }
+};
+
+MATCHER(RpcOk, "") {
+  *result_listener << arg.error_code() << ": " << arg.error_message();
+  return arg.ok();
+}
+
+MATCHER_P2(RpcFails, code, field, "") {
+  *result_listener << arg.error_code() << ": " << arg.error_message();
+  return arg.error_code() == code && arg.error_message().rfind(absl::StrCat(field, ":"), 0) == 0;
+}
+
+MATCHER_P(RpcCode, code, "") {
+  *result_listener << arg.error_code() << ": " << arg.error_message();
+  return arg.error_code() == code;
+}
+
+// A door that a store operation waits at.
+class Door {
+ public:
+  void WaitHere() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    arrived_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+  }
+  void WaitUntilSomebodyWaits() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return arrived_; });
+  }
+  void Open() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool arrived_ = false;
+  bool open_ = false;
+};
+
+// Tenant "t" with memory "m" (rbf, capacity 3, keys in R^2, values in R^1) behind a server on a
+// port that the kernel chose.
+class RpcTest : public testing::Test {
+ protected:
+  RpcTest() {
+    google::protobuf::SetLogHandler(nullptr);  // some tests send text that is no UTF-8
+    harness_.MakeMemory("m");
+    StartServer({});
+  }
+
+  void StartServer(ServerOptions options) {
+    server_.reset();
+    options.listen = "127.0.0.1:0";
+    auto started = RpcServer::Start(&*harness_, options);
+    ASSERT_TRUE(started.ok()) << started.status();
+    server_ = *std::move(started);
+    channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
+                                   grpc::InsecureChannelCredentials());
+    tenants_ = v1::TenantService::NewStub(channel_);
+    memories_ = v1::MemoryService::NewStub(channel_);
+    certificates_ = v1::CertificateService::NewStub(channel_);
+  }
+
+  static v1::InsertRequest InsertOf(int count, const std::string& prefix = "a") {
+    v1::InsertRequest request;
+    request.set_tenant("t");
+    request.set_memory("m");
+    Fill(service::Spiral(count, prefix), request.mutable_tokens());
+    return request;
+  }
+
+  template <typename Repeated>
+  static void Fill(const std::vector<service::TokenInput>& tokens, Repeated* out) {
+    for (const service::TokenInput& token : tokens) {
+      v1::Token* added = out->Add();
+      added->set_id(token.id);
+      added->mutable_key()->Add(token.key.begin(), token.key.end());
+      added->mutable_value()->Add(token.value.begin(), token.value.end());
+    }
+  }
+
+  service::Harness harness_;
+  std::unique_ptr<RpcServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::TenantService::Stub> tenants_;
+  std::unique_ptr<v1::MemoryService::Stub> memories_;
+  std::unique_ptr<v1::CertificateService::Stub> certificates_;
+};
+
+}  // namespace lethe::rpc
+
+#endif  // LETHE_TESTS_SERVER_RPC_TESTING_H_
