@@ -171,7 +171,7 @@ class InsertWriterTest : public testing::Test {
   InsertWriterTest() {
     options_.initial_backoff = absl::Milliseconds(1);
     options_.max_backoff = absl::Milliseconds(1);
-    options_.stream_stall = absl::Milliseconds(200);
+    options_.stream_stall = absl::Seconds(5);
     options_.max_attempts = 3;
     options_.max_stream_attempts = 50;
     ON_CALL(*connection_, options).WillByDefault(ReturnRef(options_));
