@@ -15,6 +15,17 @@ struct Arguments {
   std::string request_id;
 };
 
+// What a dry run says; its verdict and request id are of no use to anyone.
+std::string PlanText(const client::ForgetResult& plan, size_t indent) {
+  return RenderFields({{"would erase", FormatCount(plan.matched - plan.held)},
+                       {"held", FormatCount(plan.held)},
+                       {"not found", FormatCount(plan.not_found)},
+                       {"already erased", FormatCount(plan.already_erased)},
+                       {"partition now", Text(plan.before)},
+                       {"partition after", Text(plan.after)}},
+                      indent);
+}
+
 int Forget(Context& context, const Arguments& arguments, bool has_subject) {
   const absl::StatusOr<client::MemoryName> name = context.Memory();
   if (!name.ok()) return context.UsageError(name.status().message());
@@ -32,10 +43,10 @@ int Forget(Context& context, const Arguments& arguments, bool has_subject) {
     const absl::StatusOr<client::ForgetResult> plan = client.Forget(request);
     if (!plan.ok()) return context.RpcError(plan.status());
     if (arguments.dry_run) {
-      Print(context, ToJson(*plan), RenderFields(ToFields(*plan)));
+      Print(context, ToJson(*plan), PlanText(*plan, 0));
       return kExitOk;
     }
-    context.io().err << "This would be forgotten:\n" << RenderFields(ToFields(*plan), 2);
+    context.io().err << "The plan:\n" << PlanText(*plan, 2);
     if (!context.Confirm(arguments.yes, "Forget for good?")) return kExitUsage;
     request.dry_run = false;
   }

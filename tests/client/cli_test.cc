@@ -272,14 +272,13 @@ TEST_F(CliTest, ForgetShowsThePlanFirst) {
   EXPECT_EQ(result.status, kExitUsage);
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(result.err,
-            "This would be forgotten:\n"
-            "  matched           2\n"
-            "  erased            0\n"
-            "  not found         0\n"
-            "  already erased    0\n"
-            "  held              0\n"
-            "  partition before  3 margin, 0 error, 0 reserve\n"
-            "  partition after   1 margin, 0 error, 0 reserve\n"
+            "The plan:\n"
+            "  would erase      2\n"
+            "  held             0\n"
+            "  not found        0\n"
+            "  already erased   0\n"
+            "  partition now    3 margin, 0 error, 0 reserve\n"
+            "  partition after  1 margin, 0 error, 0 reserve\n"
             "lethe: error: nothing was changed; --yes is needed to go on\n");
   EXPECT_THAT(server_->calls, ElementsAre("Forget(dry_run)"));
   result = RunIn({"forget", "--subject", "s0", "--dry-run", "-o", "jsonl"});
