@@ -408,11 +408,15 @@ TEST_F(SqliteTenantStoreTest, AFullQuotaStopsInsertsAndNotErasures) {
   EXPECT_LE(std::filesystem::file_size(file_), options.max_bytes);
   // Small rows fill what is left, so that the next erasure finds no free page.
   while (Insert({TestRow(next, absl::StrCat(next))}).ok()) ++next;
-  const uint64_t small = next - 1;
-  auto erased = Erase({small});
+  // A certificate of five pages against a row of a fraction of one: the file must outgrow the
+  // quota.
+  EraseRequest request{memory_.uid, {next - 1}, NextCertificate(*store_, memory_), std::nullopt};
+  request.certificate.record.envelope.resize(20'000, 'e');
+  auto erased = store_->EraseTokens(request);
   ASSERT_OK(erased);
   EXPECT_OK(erased->checkpoint);
   EXPECT_EQ(store_->GetLogHead()->count, 1u);
+  EXPECT_GT(std::filesystem::file_size(file_), options.max_bytes);
   EXPECT_CODE(Insert(batch()), absl::StatusCode::kResourceExhausted);
   ASSERT_OK(Erase({1, 2, 3, 4, 5, 6}));
   EXPECT_OK(Insert(batch()));
