@@ -11,9 +11,7 @@
 #include <grpcpp/support/method_handler.h>
 #include <grpcpp/support/sync_stream.h>
 
-#include <atomic>
 #include <functional>
-#include <memory>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -23,6 +21,7 @@
 #include "core/base/check.h"
 #include "server/rpc/parse.h"
 #include "server/rpc/status.h"
+#include "server/rpc/stream_registry.h"
 #include "server/service/types.h"
 
 namespace lethe::rpc {
@@ -73,25 +72,26 @@ class RawService : public Base {
             }));
   }
 
-  // Registers a method that answers each request of a stream before it reads the next. A stream
-  // that would be one more than `max_open` is refused with RESOURCE_EXHAUSTED: each holds a thread.
+  // Registers a method that answers each request of a stream before it reads the next. Each stream
+  // holds a thread; the registry, which must outlive the server, bounds them and cancels them when
+  // it stops.
   template <typename Request, typename Response>
   void OneByOneStream(
       const char* method,
-      int max_open,
+      StreamRegistry* registry,
       std::function<absl::Status(const Request&, const service::CallOptions&, Response*)> handle) {
     using Stream = grpc::ServerReaderWriter<ByteBuffer, ByteBuffer>;
     this->MarkMethodStreamed(
         MethodIndex(Request::descriptor()->file(), method),
         new grpc::internal::TemplatedBidiStreamingHandler<Stream, false>(
-            [handle = std::move(handle), max_open, open = std::make_shared<std::atomic<int>>(0)](
-                grpc::ServerContext* context, Stream* stream) {
-              const bool admitted = open->fetch_add(1) < max_open;
-              const auto leave = absl::MakeCleanup([&open] { open->fetch_sub(1); });
+            [handle = std::move(handle), registry](grpc::ServerContext* context, Stream* stream) {
+              if (absl::Status status =
+                      registry->Enter(stream, [context] { context->TryCancel(); });
+                  !status.ok()) {
+                return ToGrpc(status);
+              }
+              const auto leave = absl::MakeCleanup([&] { registry->Leave(stream); });
               return ToGrpc(Guarded([&]() -> absl::Status {
-                if (!admitted) {
-                  return absl::ResourceExhaustedError("too many streams are open; try again later");
-                }
                 ByteBuffer bytes;
                 while (stream->Read(&bytes)) {
                   Request request;

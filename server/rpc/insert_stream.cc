@@ -30,16 +30,23 @@ class Relockable {
 
 InsertStream::InsertStream(grpc::CallbackServerContext* context,
                            service::Service* service,
-                           std::atomic<int>* open_streams,
-                           int max_streams)
-    : context_(context), service_(service), open_streams_(open_streams) {
-  counted_ = true;
-  if (open_streams_->fetch_add(1) >= max_streams) {
-    Finish(ToGrpc(absl::ResourceExhaustedError("too many streams are open; try again later")));
+                           StreamRegistry* registry)
+    : context_(context), service_(service), registry_(registry) {
+  if (absl::Status status = registry_->Enter(this, [this] { Stop(); }); !status.ok()) {
+    Finish(ToGrpc(status));
     return;
   }
+  registered_ = true;
   StartRead(&incoming_);
   worker_ = std::thread([this] { Run(); });
+}
+
+void InsertStream::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
 }
 
 void InsertStream::OnReadDone(bool ok) {
@@ -89,7 +96,7 @@ void InsertStream::OnDone() {
       worker_.join();
     }
   }
-  if (counted_) open_streams_->fetch_sub(1);
+  if (registered_) registry_->Leave(this);
   delete this;
 }
 
@@ -136,7 +143,9 @@ absl::Status InsertStream::CommitLoop() {
     if (group.resume_reading) StartRead(&incoming_);
     if (group.messages.empty()) {
       MutexLock lock(mutex_);
-      return broken_ ? absl::CancelledError("the caller is gone") : input_status_;
+      if (broken_) return absl::CancelledError("the caller is gone");
+      if (!reads_done_) return absl::UnavailableError("the server is stopping");
+      return input_status_;
     }
     v1::InsertStreamResponse response;
     LETHE_RETURN_IF_ERROR(Commit(std::move(group), &response));
@@ -147,7 +156,7 @@ absl::Status InsertStream::CommitLoop() {
 InsertStream::Group InsertStream::NextGroup() {
   MutexLock lock(mutex_);
   Relockable relockable(mutex_);
-  while (queue_.empty() && !reads_done_ && !broken_) changed_.wait(relockable);
+  while (queue_.empty() && !reads_done_ && !broken_ && !stopping_) changed_.wait(relockable);
   Group group;
   if (broken_) return group;
   size_t tokens = 0;

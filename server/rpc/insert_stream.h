@@ -13,7 +13,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -24,18 +23,19 @@
 #include "absl/status/status.h"
 #include "core/base/mutex.h"
 #include "lethe/v1/memory_service.pb.h"
+#include "server/rpc/stream_registry.h"
 #include "server/service/service.h"
 
 namespace lethe::rpc {
 
 class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // Deletes itself when the call is over. `open_streams` counts the streams that are open; the call
-  // is refused with RESOURCE_EXHAUSTED when it is at `max_streams`. All must outlive the call.
+  // Deletes itself when the call is over. The call is refused when the registry has no place for
+  // it. When the registry stops it, what has arrived is committed and acknowledged, and the stream
+  // ends with UNAVAILABLE. All arguments must outlive the call.
   InsertStream(grpc::CallbackServerContext* context,
                service::Service* service,
-               std::atomic<int>* open_streams,
-               int max_streams);
+               StreamRegistry* registry);
 
   void OnReadDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -53,6 +53,7 @@ class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
     bool resume_reading = false;
   };
 
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Accept(const grpc::ByteBuffer& bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool QueueFull() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -65,8 +66,8 @@ class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
 
   grpc::CallbackServerContext* const context_;
   service::Service* const service_;
-  std::atomic<int>* const open_streams_;
-  bool counted_ = false;
+  StreamRegistry* const registry_;
+  bool registered_ = false;
   std::thread worker_;
 
   grpc::ByteBuffer incoming_;  // owned by gRPC between StartRead and OnReadDone
@@ -84,6 +85,7 @@ class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   bool reads_done_ ABSL_GUARDED_BY(mutex_) = false;
   bool read_paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

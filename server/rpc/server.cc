@@ -78,6 +78,7 @@ void RpcServer::Drain(absl::Duration grace) {
   if (drained_ || server_ == nullptr) return;
   drained_ = true;
   server_->GetHealthCheckService()->Shutdown();
+  memories_.StopStreams();
   server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(grace));
 }
 

@@ -23,7 +23,7 @@ struct ServerOptions {
   int max_receive_bytes = 16 << 20;
   int max_metadata_bytes = 8 << 10;
   int max_concurrent_streams = 100;  // a connection
-  int max_open_streams = 64;         // of InsertStream and of QueryStream, all connections together
+  size_t max_open_streams = 64;      // of InsertStream and of QueryStream, all connections together
   int max_threads = 512;             // above ServiceOptions::max_waiting_writes + max_open_streams
   size_t memory_quota_bytes = size_t{1} << 30;  // buffers of gRPC itself
 };
@@ -42,8 +42,8 @@ class RpcServer {
   uint16_t port() const { return port_; }
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
-  // Says NOT_SERVING, takes no new calls, lets running ones finish until the grace is over, cancels
-  // what is left, and returns when no handler runs any more.
+  // Says NOT_SERVING, takes no new calls, ends streams after what they have received, lets running
+  // calls finish until the grace is over, cancels what is left, and returns when no handler runs.
   void Drain(absl::Duration grace);
 
  private:

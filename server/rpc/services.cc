@@ -63,7 +63,13 @@ TenantHandlers::TenantHandlers(service::Service* service) {
       });
 }
 
-MemoryHandlers::MemoryHandlers(service::Service* service, int max_streams) {
+void MemoryHandlers::StopStreams() {
+  insert_streams_.StopAll();
+  query_streams_.StopAll();
+}
+
+MemoryHandlers::MemoryHandlers(service::Service* service, size_t max_streams)
+    : insert_streams_(max_streams), query_streams_(max_streams) {
   Unary<v1::CreateMemoryRequest, v1::Memory>(
       "CreateMemory",
       [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
@@ -102,16 +108,15 @@ MemoryHandlers::MemoryHandlers(service::Service* service, int max_streams) {
       });
   MarkMethodRawCallback(MethodIndex(v1::InsertStreamRequest::descriptor()->file(), "InsertStream"),
                         new grpc::internal::CallbackBidiHandler<ByteBuffer, ByteBuffer>(
-                            [this, service, max_streams](grpc::CallbackServerContext* context) {
-                              return new rpc::InsertStream(context, service, &insert_streams_,
-                                                           max_streams);
+                            [this, service](grpc::CallbackServerContext* context) {
+                              return new rpc::InsertStream(context, service, &insert_streams_);
                             }));
   Unary<v1::QueryRequest, v1::QueryResponse>(
       "Query", [service](const auto& request, const CallOptions& call, auto* response) {
         return HandleQuery(service, request, call, response);
       });
   OneByOneStream<v1::QueryRequest, v1::QueryResponse>(
-      "QueryStream", max_streams,
+      "QueryStream", &query_streams_,
       [service](const auto& request, const CallOptions& call, auto* response) {
         return HandleQuery(service, request, call, response);
       });

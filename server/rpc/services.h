@@ -2,12 +2,13 @@
 #ifndef LETHE_SERVER_RPC_SERVICES_H_
 #define LETHE_SERVER_RPC_SERVICES_H_
 
-#include <atomic>
+#include <cstddef>
 
 #include "lethe/v1/certificate_service.grpc.pb.h"
 #include "lethe/v1/memory_service.grpc.pb.h"
 #include "lethe/v1/tenant_service.grpc.pb.h"
 #include "server/rpc/handlers.h"
+#include "server/rpc/stream_registry.h"
 #include "server/service/service.h"
 
 namespace lethe::rpc {
@@ -21,10 +22,14 @@ class MemoryHandlers final : public RawService<v1::MemoryService::Service> {
  public:
   // `max_streams` bounds the streams of each kind (InsertStream, QueryStream) that are open at
   // once.
-  MemoryHandlers(service::Service* service, int max_streams);
+  MemoryHandlers(service::Service* service, size_t max_streams);
+
+  // Ends the open streams and refuses new ones.
+  void StopStreams();
 
  private:
-  std::atomic<int> insert_streams_{0};
+  StreamRegistry insert_streams_;
+  StreamRegistry query_streams_;
 };
 
 class CertificateHandlers final : public RawService<v1::CertificateService::Service> {

@@ -248,15 +248,50 @@ TEST_F(StreamTest, OpenStreamsAreBounded) {
   EXPECT_THAT(status, RpcOk());
 }
 
-TEST_F(StreamTest, DrainEndsIdleStreams) {
+TEST_F(StreamTest, DrainEndsIdleStreamsAtOnce) {
+  Context insert_context;
+  auto inserts = memories_->InsertStream(&insert_context);
+  ASSERT_TRUE(inserts->Write(MessageOf(1, 1, true)));
+  v1::InsertStreamResponse sum;
+  ASSERT_TRUE(ReadUpTo(*inserts, 1, &sum));
+  Context query_context;
+  auto queries = memories_->QueryStream(&query_context);
+  v1::QueryRequest query;
+  query.set_tenant("t");
+  query.set_memory("m");
+  query.add_queries()->mutable_values()->Resize(2, 0.0);
+  v1::QueryResponse answer;
+  ASSERT_TRUE(queries->Write(query));
+  ASSERT_TRUE(queries->Read(&answer));
+
+  const absl::Time begin = absl::Now();
+  server_->Drain(absl::Seconds(25));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
+  EXPECT_FALSE(inserts->Read(&sum));
+  EXPECT_THAT(inserts->Finish(), RpcCode(StatusCode::UNAVAILABLE));
+  EXPECT_FALSE(queries->Read(&answer));
+  EXPECT_FALSE(queries->Finish().ok());
+  EXPECT_EQ(Tokens(), 1u);
+}
+
+TEST_F(StreamTest, DrainCommitsWhatAStreamHasReceived) {
+  Door door;
+  harness_.hooks().before = [&](const std::string& called) {
+    if (called == "InsertTokens") door.WaitHere();
+    return absl::OkStatus();
+  };
   Context context;
   auto stream = memories_->InsertStream(&context);
   ASSERT_TRUE(stream->Write(MessageOf(1, 1, true)));
+  door.WaitUntilSomebodyWaits();
+  std::thread drain([&] { server_->Drain(absl::Seconds(25)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  door.Open();
   v1::InsertStreamResponse sum;
-  ASSERT_TRUE(ReadUpTo(*stream, 1, &sum));
-  server_->Drain(absl::Milliseconds(200));
+  EXPECT_TRUE(ReadUpTo(*stream, 1, &sum));
   EXPECT_FALSE(stream->Read(&sum));
-  EXPECT_FALSE(stream->Finish().ok());
+  EXPECT_THAT(stream->Finish(), RpcCode(StatusCode::UNAVAILABLE));
+  drain.join();
   EXPECT_EQ(Tokens(), 1u);
 }
 

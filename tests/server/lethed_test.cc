@@ -1,0 +1,224 @@
+// The program itself: start, port file, signals, kill -9, second servers, exit codes.
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "lethe/v1/memory_service.grpc.pb.h"
+#include "lethe/v1/tenant_service.grpc.pb.h"
+#include "tests/server/service_testing.h"
+
+namespace lethe {
+namespace {
+
+using testing::HasSubstr;
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+// A running lethed; killed when it goes out of scope.
+class Daemon {
+ public:
+  Daemon(const std::string& folder, std::vector<std::string> arguments)
+      : log_path_(absl::StrCat(folder, "/log")), port_path_(absl::StrCat(folder, "/port")) {
+    unlink(port_path_.c_str());
+    arguments.insert(arguments.begin(), LETHE_BINARY_DIR "/lethed");
+    arguments.push_back("--port-file");
+    arguments.push_back(port_path_);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      const int log = open(log_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      dup2(log, STDOUT_FILENO);
+      dup2(log, STDERR_FILENO);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+  }
+  ~Daemon() {
+    if (pid_ > 0) {
+      Signal(SIGKILL);
+      Wait();
+    }
+  }
+
+  // The port, once it listens; 0 when it ended or took too long.
+  int Port() {
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    while (absl::Now() < deadline) {
+      const std::string text = ReadFile(port_path_);
+      if (!text.empty()) return std::stoi(text);
+      if (waitpid(pid_, &status_, WNOHANG) == pid_) {
+        pid_ = 0;
+        return 0;
+      }
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    return 0;
+  }
+  std::shared_ptr<grpc::Channel> Connect() {
+    const int port = Port();
+    EXPECT_NE(port, 0) << Log();
+    return grpc::CreateChannel(absl::StrCat("127.0.0.1:", port),
+                               grpc::InsecureChannelCredentials());
+  }
+  void Signal(int signal) { kill(pid_, signal); }
+  // The exit code, or 128 + the signal.
+  int Wait() {
+    if (pid_ > 0) waitpid(pid_, &status_, 0);
+    pid_ = 0;
+    return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
+  }
+  std::string Log() const { return ReadFile(log_path_); }
+
+ private:
+  const std::string log_path_;
+  const std::string port_path_;
+  pid_t pid_ = 0;
+  int status_ = 0;
+};
+
+class LethedTest : public testing::Test {
+ protected:
+  std::vector<std::string> Arguments() const {
+    return {"--data", folder_.path() + "/data", "--listen", "127.0.0.1:0"};
+  }
+
+  static void MakeMemory(const std::shared_ptr<grpc::Channel>& channel) {
+    v1::CreateTenantRequest tenant;
+    tenant.set_name("t");
+    v1::Tenant made_tenant;
+    grpc::ClientContext tenant_context;
+    ASSERT_TRUE(v1::TenantService::NewStub(channel)
+                    ->CreateTenant(&tenant_context, tenant, &made_tenant)
+                    .ok());
+    v1::CreateMemoryRequest memory;
+    memory.set_tenant("t");
+    memory.set_name("m");
+    memory.mutable_config()->mutable_kernel()->mutable_rbf()->set_gamma(0.5);
+    memory.mutable_config()->set_capacity(3);
+    memory.mutable_config()->set_key_dimension(2);
+    memory.mutable_config()->set_value_dimension(1);
+    v1::Memory made;
+    grpc::ClientContext memory_context;
+    ASSERT_TRUE(
+        v1::MemoryService::NewStub(channel)->CreateMemory(&memory_context, memory, &made).ok());
+  }
+
+  static bool Insert(v1::MemoryService::Stub& stub, int number, bool* inserted = nullptr) {
+    v1::InsertRequest request;
+    request.set_tenant("t");
+    request.set_memory("m");
+    const service::TokenInput token = service::Spiral(number + 1).back();
+    v1::Token* added = request.add_tokens();
+    added->set_id(token.id);
+    added->mutable_key()->Add(token.key.begin(), token.key.end());
+    added->mutable_value()->Add(token.value.begin(), token.value.end());
+    v1::InsertResponse response;
+    grpc::ClientContext context;
+    const bool ok = stub.Insert(&context, request, &response).ok();
+    if (inserted != nullptr) *inserted = response.inserted() == 1;
+    return ok;
+  }
+
+  static v1::DescribeResponse Describe(const std::shared_ptr<grpc::Channel>& channel) {
+    v1::DescribeRequest request;
+    request.set_tenant("t");
+    request.set_memory("m");
+    v1::DescribeResponse response;
+    grpc::ClientContext context;
+    EXPECT_TRUE(v1::MemoryService::NewStub(channel)->Describe(&context, request, &response).ok());
+    return response;
+  }
+
+  service::TempDir folder_;
+};
+
+TEST_F(LethedTest, StopsOrderlyOnEitherSignalAndKeepsEverything) {
+  std::string digest;
+  for (const int signal : {SIGTERM, SIGINT}) {
+    Daemon daemon(folder_.path(), Arguments());
+    const auto channel = daemon.Connect();
+    if (digest.empty()) {
+      MakeMemory(channel);
+      const auto stub = v1::MemoryService::NewStub(channel);
+      for (int i = 0; i < 10; ++i) ASSERT_TRUE(Insert(*stub, i));
+      digest = Describe(channel).state_digest();
+    }
+    EXPECT_EQ(Describe(channel).state_digest(), digest);
+    daemon.Signal(signal);
+    EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
+    // Every line of the log is a JSON object, and none tells of tokens.
+    std::vector<std::string> events;
+    for (const absl::string_view line : absl::StrSplit(daemon.Log(), '\n', absl::SkipEmpty())) {
+      const auto object = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+      ASSERT_TRUE(object.is_object()) << std::string(line);
+      events.push_back(object["event"]);
+    }
+    EXPECT_THAT(events, testing::IsSupersetOf({"serving", "stopping", "stopped"}));
+    EXPECT_THAT(daemon.Log(), testing::Not(HasSubstr("a3")));
+  }
+}
+
+TEST_F(LethedTest, KillNineLosesNothingAcknowledged) {
+  int acknowledged = 0;
+  for (int round = 0; round < 4; ++round) {
+    Daemon daemon(folder_.path(), Arguments());
+    const auto channel = daemon.Connect();
+    if (round == 0) MakeMemory(channel);
+    const auto stub = v1::MemoryService::NewStub(channel);
+    // What was acknowledged is there; at most the one in flight may be there as well.
+    for (int i = 0; i < acknowledged; ++i) {
+      bool inserted = true;
+      ASSERT_TRUE(Insert(*stub, i, &inserted));
+      EXPECT_FALSE(inserted) << "token " << i << " was lost in round " << round;
+    }
+    std::thread killer([&daemon, round] {
+      absl::SleepFor(absl::Milliseconds(30 + 25 * round));
+      daemon.Signal(SIGKILL);
+    });
+    while (Insert(*stub, acknowledged)) ++acknowledged;
+    killer.join();
+    EXPECT_EQ(daemon.Wait(), 128 + SIGKILL);
+  }
+  EXPECT_GT(acknowledged, 0);
+}
+
+TEST_F(LethedTest, ASecondServerOnTheSameFolderIsRefused) {
+  Daemon first(folder_.path(), Arguments());
+  ASSERT_NE(first.Port(), 0);
+  const service::TempDir elsewhere;
+  Daemon second(elsewhere.path(), Arguments());
+  EXPECT_EQ(second.Port(), 0);
+  EXPECT_EQ(second.Wait(), 1);
+  EXPECT_THAT(second.Log(), HasSubstr("\"failed\""));
+}
+
+TEST_F(LethedTest, BadFlagsExitWithUsage) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--listen", "0.0.0.0:0"}, {"--log-level", "loud"}, {"--what"}}) {
+    Daemon daemon(folder_.path(), arguments);
+    EXPECT_EQ(daemon.Wait(), 64);
+    EXPECT_THAT(daemon.Log(), HasSubstr("lethed: "));
+  }
+}
+
+}  // namespace
+}  // namespace lethe
