@@ -26,7 +26,8 @@ namespace lethe::svdd {
 
 inline constexpr int kMaxKeyDimension = 4096;
 inline constexpr int kMaxValueDimension = 4096;
-inline constexpr double kMaxCapacity = 1e6;
+// At least this many tokens carry weight, and the solver holds their Gram matrix: 24 bytes a pair.
+inline constexpr double kMaxCapacity = 4096;
 
 // The box C, exactly as the problem uses it.
 class Capacity {
