@@ -189,6 +189,7 @@ class Trial {
   void Print() const {
     std::cout << "seed=" << seed_ << "\nkills=" << kills_
               << "\nkills_with_unacknowledged=" << in_flight_
+              << "\nkills_during_stream=" << kills_ - forget_kills_
               << "\nkills_during_forget=" << forget_kills_ << "\ntokens=" << tokens_.size()
               << "\nacknowledged=" << acknowledged_ << "\nlost=" << lost_
               << "\nforgotten_subjects=" << forgotten_ << "\ndigests_equal=" << equal_ << "/"
@@ -209,7 +210,7 @@ class Trial {
     const size_t limit = std::min(
         next_ + Uniform(1, 1 + 2 * (tokens_.size() - next_) / (rounds_left + 1)), tokens_.size());
     const uint64_t messages = (limit - next_ + batch - 1) / batch;
-    const uint64_t stop_after = Uniform(0, messages);
+    const uint64_t stop_after = Uniform(0, messages - 1);
     const std::shared_ptr<client::Connection> connection =
         client::MakeConnection({.address = server_.address(), .max_attempts = 1});
     const std::unique_ptr<client::InsertStream> stream = connection->OpenInsertStream(kMemory);
