@@ -155,6 +155,8 @@ bool Solver::TryMp(const std::vector<GroupIndex>& groups,
 
 void Solver::SolveByActiveSet(std::vector<GroupIndex> extra) {
   method_ = Method::kFallback;
+  // Any group may be needed to hold the total.
+  ReturnContested();
   for (;;) {
     std::vector<GroupIndex> groups = SupportGroups();
     groups.insert(groups.end(), extra.begin(), extra.end());
