@@ -15,6 +15,8 @@ namespace lethe::svdd {
 namespace {
 
 constexpr size_t kFewestNewGroups = 32;
+// A mass below this share of the total is rounding.
+constexpr double kMassNoise = 0x1p-90;
 
 template <typename Real>
 DensePoint<Real> StartingPoint(const std::vector<DoubleDouble>& start,
@@ -63,7 +65,8 @@ std::vector<DoubleDouble> Solver::FeasibleStart(std::vector<GroupIndex>& groups)
     start.push_back(std::min(GroupCap(group), left));
     left -= start.back();
   }
-  LETHE_CHECK(!(left > DoubleDouble()));
+  // With as many tokens as the capacity nothing but rounding can be left over.
+  LETHE_CHECK(left.hi <= total_ * kMassNoise);
   return start;
 }
 
