@@ -1,14 +1,9 @@
 // Certification: from a point that the walk left to the correctly rounded solution.
 //
-// For fixed sets S and E the exact solution of (2) is enclosed from the residual r of the point at
-// hand (docs/math.md, section 4): with r' = r - mean(r), mass error m0 and lambda a lower bound on
-// the smallest eigenvalue of K_SS,
-//     |w - w*|_2 <= |r'| / (2 lambda) + |m0| sqrt(kmax / lambda)
-//     |w - w*|_K <= |r'| / (2 sqrt(lambda)) + |m0| sqrt(kmax) (4) |mu - mu*| <= |mean(r)| + 2
-//     sqrt(kmax) |w - w*|_K
-// and every gradient outside S moves by at most sqrt(K_ii) (2 |w - w*|_K) + |mu - mu*|. When all
-// signs come out right with these bounds, S and E are the optimal sets and w* is the solution; then
-// Ziv's test rounds it. What stays open goes up the ladder: the same in MpReal.
+// With the bounds (4) of enclosure.h every sign is judged: weights of S inside their bounds,
+// gradients of E below and of R above zero. When all come out right, S and E are the optimal sets
+// and the enclosed point is the solution; then Ziv's test rounds it. What stays open goes up the
+// ladder: the same in MpReal.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -16,72 +11,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/check.h"
 #include "core/svdd/eigenvalue.h"
+#include "core/svdd/enclosure.h"
 #include "core/svdd/ladder.h"
+#include "core/svdd/mp_rung.h"
 #include "core/svdd/rounding.h"
 #include "core/svdd/solver.h"
 
 namespace lethe::svdd {
-namespace {
-
-double SquareRoot(double x) { return std::sqrt(x); }
-MpReal SquareRoot(const MpReal& x) { return Sqrt(x); }
-
-// The bounds (4).
-template <typename Scalar>
-struct Enclosure {
-  Scalar weight{0.0};  // |w - w*|_2
-  Scalar kernel{0.0};  // |w - w*|_K
-  Scalar mu{0.0};      // |mu - mu*|
-
-  // `residual`: r_i; `rounding`: bounds on what r_i itself may be off.
-  static Enclosure Make(const std::vector<Scalar>& residual,
-                        const std::vector<Scalar>& rounding,
-                        const Scalar& mass_error,
-                        const Scalar& lambda,
-                        const Scalar& kmax) {
-    const Scalar n(static_cast<double>(residual.size()));
-    Scalar mean(0.0);
-    Scalar mean_rounding(0.0);
-    for (size_t i = 0; i < residual.size(); ++i) {
-      mean += residual[i];
-      mean_rounding += rounding[i];
-    }
-    mean = mean / n;
-    mean_rounding = mean_rounding / n;
-    Scalar deviation(0.0);
-    Scalar noise(0.0);
-    for (size_t i = 0; i < residual.size(); ++i) {
-      const Scalar difference = residual[i] - mean;
-      deviation += difference * difference;
-      noise += rounding[i] * rounding[i];
-    }
-    const Scalar length = SquareRoot(deviation) + SquareRoot(noise);
-    const Scalar two(2.0);
-    // A percent covers the rounding of these lines.
-    const Scalar widen(1.01);
-    Enclosure result;
-    result.weight = widen * (length / (two * lambda) + mass_error * SquareRoot(kmax / lambda));
-    result.kernel = widen * (length / (two * SquareRoot(lambda)) + mass_error * SquareRoot(kmax));
-    const Scalar shift = mean < Scalar(0.0) ? -mean : mean;
-    result.mu = widen * (shift + mean_rounding + two * SquareRoot(kmax) * result.kernel);
-    return result;
-  }
-
-  // How far a gradient with sqrt(K_ii) <= scale, scale >= 1, may be off.
-  Scalar Slack() const { return Scalar(2.0) * kernel + mu; }
-};
-
-enum class Sign { kNegative, kPositive, kTie, kOpen };
-
-template <typename Real, typename Error>
-Sign SignOf(const Real& value, const Error& error, bool tie) {
-  if (value > Real(error)) return Sign::kPositive;
-  if (value < -Real(error)) return Sign::kNegative;
-  return tie ? Sign::kTie : Sign::kOpen;
-}
-
-}  // namespace
-
 bool Solver::SweepFindsViolators(double slack) {
   const std::vector<Violator> violators = Sweep(slack);
   for (const Violator& violator : violators) pool_.Set(violator.group, drift_);
@@ -218,146 +154,6 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
   return Finding::kPublished;
 }
 
-// One rung above double-double: kernel values of this precision among the groups that are looked
-// at.
-template <>
-class Solver::Rung<MpReal> {
- public:
-  Rung(const Solver& solver, int bits)
-      : solver_(solver), bits_(bits), unit_(MpReal::PowerOfTwo(-bits)) {
-    for (Slot slot = 0; slot < solver.supports_.slots(); ++slot) {
-      const SupportSet::Entry& entry = solver.supports_[slot];
-      if (entry.role != Role::kMargin && entry.role != Role::kError) continue;
-      groups_.push_back(entry.group);
-      weights_.push_back(MpReal(entry.w));
-      if (entry.role == Role::kMargin) margin_.push_back(groups_.size() - 1);
-    }
-    mu_ = MpReal(solver.supports_.mu);
-  }
-
-  struct Bounded {
-    MpReal value;
-    MpReal error;
-  };
-
-  // Solves (2) at this precision and bounds the error; false when this precision cannot.
-  bool SolveMargin() {
-    if (margin_.empty()) return true;
-    CholeskyFactor<MpReal> factor;
-    MpReal kmax(0.0);
-    double units = 0.0;
-    for (const size_t i : margin_) {
-      std::vector<MpReal> row;
-      for (const size_t j : margin_) {
-        if (j == i) break;
-        const kernel::ApproximateMp& value = Value(groups_[i], groups_[j]);
-        row.push_back(value.value);
-        units = std::max(units, value.units);
-      }
-      const kernel::ApproximateMp& diagonal = Value(groups_[i], groups_[i]);
-      units = std::max(units, diagonal.units);
-      if (diagonal.value > kmax) kmax = diagonal.value;
-      if (!factor.Append(std::move(row), diagonal.value,
-                         diagonal.value * MpReal::PowerOfTwo(40 - bits_))) {
-        return false;
-      }
-    }
-    const auto n = static_cast<double>(margin_.size());
-    // Errors of the entries and of the factorisation, as in eigenvalue.h, and of the inverse's
-    // norm.
-    lambda_ = MpReal(0.97) * factor.SmallestEigenvalueBound() -
-              MpReal(n * (units + 2 * n + 8)) * unit_ * kmax;
-    if (!(lambda_ > MpReal(0.0))) return false;
-
-    MpReal mass(solver_.total_);
-    for (size_t i = 0; i < groups_.size(); ++i) {
-      if (!IsMargin(i)) mass -= weights_[i];
-    }
-    std::vector<MpReal> b;
-    for (const size_t i : margin_) {
-      MpReal value = MpReal(solver_.total_) * Value(groups_[i], groups_[i]).value;
-      for (size_t j = 0; j < groups_.size(); ++j) {
-        if (IsMargin(j)) continue;
-        SubtractProduct(value, Value(groups_[i], groups_[j]).value, weights_[j] + weights_[j]);
-      }
-      b.push_back(std::move(value));
-    }
-    std::vector<MpReal> w;
-    SolveBordered(factor, std::move(b), mass, w, mu_);
-    for (size_t p = 0; p < margin_.size(); ++p) weights_[margin_[p]] = std::move(w[p]);
-
-    std::vector<MpReal> residual;
-    std::vector<MpReal> rounding;
-    for (const size_t i : margin_) {
-      Bounded gradient = GradientOf(groups_[i]);
-      residual.push_back(-gradient.value);
-      rounding.push_back(std::move(gradient.error));
-    }
-    MpReal left(solver_.total_);
-    for (const MpReal& weight : weights_) left -= weight;
-    const MpReal mass_error = Abs(left) + MpReal(solver_.total_ * (n + 4)) * unit_;
-    bounds_ = Enclosure<MpReal>::Make(residual, rounding, mass_error, lambda_, kmax);
-    kmax_ = ToDouble(kmax);
-    return true;
-  }
-
-  // The gradient of any group at this rung's weights, with the kernel's and the rounding's error.
-  Bounded GradientOf(GroupIndex group) {
-    MpReal sum(0.0);
-    MpReal error(0.0);
-    for (size_t j = 0; j < groups_.size(); ++j) {
-      const kernel::ApproximateMp& value = Value(group, groups_[j]);
-      const MpReal product = value.value * weights_[j];
-      sum += product;
-      error += Abs(product) * MpReal(value.units);
-    }
-    const kernel::ApproximateMp& own = Value(group, group);
-    const MpReal diagonal = MpReal(solver_.total_) * own.value;
-    const MpReal two(2.0);
-    const MpReal magnitude = two * Abs(sum) + diagonal + Abs(mu_);
-    error = (two * error + diagonal * MpReal(own.units) +
-             magnitude * MpReal(static_cast<double>(groups_.size() + 8))) *
-            unit_;
-    return {two * sum - diagonal + mu_, error};
-  }
-
-  const std::vector<GroupIndex>& groups() const { return groups_; }
-  const MpReal& weight(size_t i) const { return weights_[i]; }
-  const MpReal& mu() const { return mu_; }
-  const Enclosure<MpReal>& bounds() const { return bounds_; }
-  const MpReal& lambda() const { return lambda_; }
-  bool IsMargin(size_t i) const { return std::binary_search(margin_.begin(), margin_.end(), i); }
-  bool has_margin() const { return !margin_.empty(); }
-  double kmax() const { return kmax_; }
-
-  // An error this small calls what it cannot decide a tie.
-  bool TieAllowed(const MpReal& error, double scale) const {
-    return error <= MpReal(scale) * MpReal::PowerOfTwo(-kTieBits) || bits_ == kTopRung;
-  }
-
- private:
-  const kernel::ApproximateMp& Value(GroupIndex a, GroupIndex b) {
-    const uint64_t key = (uint64_t{std::min(a, b)} << 32) | std::max(a, b);
-    const auto found = values_.find(key);
-    if (found != values_.end()) return *found->second;
-    auto value = std::make_unique<kernel::ApproximateMp>(kernel::EvaluateMp(
-        solver_.options_.kernel, solver_.tokens_.Key(a), solver_.tokens_.Key(b)));
-    return *values_.emplace(key, std::move(value)).first->second;
-  }
-
-  const Solver& solver_;
-  const int bits_;
-  const MpReal unit_;
-  std::vector<GroupIndex> groups_;  // with weight
-  std::vector<MpReal> weights_;
-  std::vector<size_t> margin_;  // positions in groups_, increasing
-  MpReal mu_;
-  MpReal lambda_;
-  Enclosure<MpReal> bounds_;
-  double kmax_ = 0.0;
-  absl::flat_hash_map<uint64_t, std::unique_ptr<kernel::ApproximateMp>> values_;
-};
-
 Solver::Finding Solver::CertifyMp(int bits, Certificate& certificate) {
   const PrecisionScope scope(bits);
   for (;;) {
@@ -366,7 +162,7 @@ Solver::Finding Solver::CertifyMp(int bits, Certificate& certificate) {
       RepairMp(bits);
       return Finding::kViolated;
     }
-    Rung<MpReal> rung(*this, bits);
+    MpRung rung(options_.kernel, total_, tokens_, supports_, bits);
     if (!rung.SolveMargin()) return Finding::kUndecided;
     const Enclosure<MpReal>& bounds = rung.bounds();
     const MpReal zero(0.0);
@@ -441,7 +237,7 @@ Solver::Finding Solver::CertifyMp(int bits, Certificate& certificate) {
     if (!rung.has_margin()) {
       bool any = false;
       for (const GroupIndex group : rung.groups()) {
-        const Rung<MpReal>::Bounded gradient = rung.GradientOf(group);
+        const MpRung::Bounded gradient = rung.GradientOf(group);
         const MpReal end = rung.mu() - gradient.value;
         if (!any || end < mu) mu = end;
         if (gradient.error > mu_error) mu_error = gradient.error;
@@ -450,7 +246,7 @@ Solver::Finding Solver::CertifyMp(int bits, Certificate& certificate) {
     }
     for (const GroupIndex group : contested_) open.emplace_back(group, false);
     for (const auto& [group, is_error] : open) {
-      Rung<MpReal>::Bounded gradient = rung.GradientOf(group);
+      MpRung::Bounded gradient = rung.GradientOf(group);
       const double scale = Scale(group);
       if (rung.has_margin()) {
         gradient.error += MpReal(scale) * slack_mp;
@@ -491,7 +287,7 @@ Solver::Finding Solver::CertifyMp(int bits, Certificate& certificate) {
         MpReal low(0.0);
         MpReal low_error(0.0);
         for (size_t i = 0; i < lowest.size(); ++i) {
-          const Rung<MpReal>::Bounded gradient = rung.GradientOf(lowest[i].first);
+          const MpRung::Bounded gradient = rung.GradientOf(lowest[i].first);
           const MpReal end = rung.mu() - gradient.value;
           if (i == 0 || end > low) low = end;
           if (gradient.error > low_error) low_error = gradient.error;

@@ -66,8 +66,6 @@ class Solver {
     double slack = 0.0;           // 2 |w - w*|_K + |mu - mu*|, mass units
     double quadratic_form = 0.0;  // a'Ka
   };
-  template <typename Real>
-  class Rung;  // what a rung of the ladder computes (certify.cc)
 
   // solver.cc
   DoubleDouble GroupCap(GroupIndex group) const;
