@@ -11,7 +11,9 @@
 #include <grpcpp/support/method_handler.h>
 #include <grpcpp/support/sync_stream.h>
 
+#include <chrono>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -19,9 +21,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/check.h"
+#include "server/rpc/call_registry.h"
 #include "server/rpc/parse.h"
 #include "server/rpc/status.h"
-#include "server/rpc/stream_registry.h"
 #include "server/service/types.h"
 
 namespace lethe::rpc {
@@ -35,6 +37,14 @@ absl::Status Guarded(absl::FunctionRef<absl::Status()> body);
 
 template <typename Base>
 class RawService : public Base {
+ public:
+  // Refuses new calls (UNAVAILABLE); streams end after what they have received.
+  virtual void StopCalls() { unary_calls_.StopAll(); }
+  // Returns when no handler runs, or at the deadline.
+  virtual void WaitForCalls(std::chrono::system_clock::time_point deadline) {
+    unary_calls_.WaitUntilEmpty(deadline);
+  }
+
  protected:
   using ByteBuffer = grpc::ByteBuffer;
 
@@ -54,9 +64,13 @@ class RawService : public Base {
     this->MarkMethodStreamed(
         MethodIndex(Request::descriptor()->file(), method),
         new grpc::internal::StreamedUnaryHandler<ByteBuffer, ByteBuffer>(
-            [handle = std::move(handle)](
+            [this, handle = std::move(handle)](
                 grpc::ServerContext* context,
                 grpc::ServerUnaryStreamer<ByteBuffer, ByteBuffer>* stream) {
+              if (absl::Status status = unary_calls_.Enter(stream, {}); !status.ok()) {
+                return ToGrpc(status);
+              }
+              const auto leave = absl::MakeCleanup([&] { unary_calls_.Leave(stream); });
               return ToGrpc(Guarded([&]() -> absl::Status {
                 ByteBuffer bytes;
                 if (!stream->Read(&bytes)) return absl::CancelledError("no request arrived");
@@ -78,7 +92,7 @@ class RawService : public Base {
   template <typename Request, typename Response>
   void OneByOneStream(
       const char* method,
-      StreamRegistry* registry,
+      CallRegistry* registry,
       std::function<absl::Status(const Request&, const service::CallOptions&, Response*)> handle) {
     using Stream = grpc::ServerReaderWriter<ByteBuffer, ByteBuffer>;
     this->MarkMethodStreamed(
@@ -109,6 +123,9 @@ class RawService : public Base {
               }));
             }));
   }
+
+ private:
+  CallRegistry unary_calls_{std::numeric_limits<size_t>::max()};
 };
 
 }  // namespace lethe::rpc

@@ -15,22 +15,11 @@ namespace {
 
 constexpr size_t kMaxQueuedMessages = 256;
 
-// Lets std::condition_variable_any release and retake a mutex that the caller holds.
-class Relockable {
- public:
-  explicit Relockable(Mutex& mutex) : mutex_(mutex) {}
-  void lock() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Lock(); }
-  void unlock() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Unlock(); }
-
- private:
-  Mutex& mutex_;
-};
-
 }  // namespace
 
 InsertStream::InsertStream(grpc::CallbackServerContext* context,
                            service::Service* service,
-                           StreamRegistry* registry)
+                           CallRegistry* registry)
     : context_(context), service_(service), registry_(registry) {
   if (absl::Status status = registry_->Enter(this, [this] { Stop(); }); !status.ok()) {
     Finish(ToGrpc(status));

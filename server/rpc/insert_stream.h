@@ -23,7 +23,7 @@
 #include "absl/status/status.h"
 #include "core/base/mutex.h"
 #include "lethe/v1/memory_service.pb.h"
-#include "server/rpc/stream_registry.h"
+#include "server/rpc/call_registry.h"
 #include "server/service/service.h"
 
 namespace lethe::rpc {
@@ -35,7 +35,7 @@ class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   // ends with UNAVAILABLE. All arguments must outlive the call.
   InsertStream(grpc::CallbackServerContext* context,
                service::Service* service,
-               StreamRegistry* registry);
+               CallRegistry* registry);
 
   void OnReadDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -66,7 +66,7 @@ class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
 
   grpc::CallbackServerContext* const context_;
   service::Service* const service_;
-  StreamRegistry* const registry_;
+  CallRegistry* const registry_;
   bool registered_ = false;
   std::thread worker_;
 

@@ -12,6 +12,7 @@ namespace lethe::rpc {
 namespace {
 
 constexpr int kMaxConnectionIdleMs = 10 * 60 * 1000;
+constexpr std::chrono::milliseconds kLastAnswers(500);
 
 // Both plugins are process-wide and must be on before the first builder exists.
 void EnablePluginsOnce() {
@@ -78,8 +79,15 @@ void RpcServer::Drain(absl::Duration grace) {
   if (drained_ || server_ == nullptr) return;
   drained_ = true;
   server_->GetHealthCheckService()->Shutdown();
-  memories_.StopStreams();
-  server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(grace));
+  const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(grace);
+  tenants_.StopCalls();
+  memories_.StopCalls();
+  certificates_.StopCalls();
+  tenants_.WaitForCalls(deadline);
+  memories_.WaitForCalls(deadline);
+  certificates_.WaitForCalls(deadline);
+  // What is left: sending the last answers, and calls of other services (health watches).
+  server_->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
 }
 
 }  // namespace lethe::rpc

@@ -63,9 +63,16 @@ TenantHandlers::TenantHandlers(service::Service* service) {
       });
 }
 
-void MemoryHandlers::StopStreams() {
+void MemoryHandlers::StopCalls() {
+  RawService::StopCalls();
   insert_streams_.StopAll();
   query_streams_.StopAll();
+}
+
+void MemoryHandlers::WaitForCalls(std::chrono::system_clock::time_point deadline) {
+  RawService::WaitForCalls(deadline);
+  insert_streams_.WaitUntilEmpty(deadline);
+  query_streams_.WaitUntilEmpty(deadline);
 }
 
 MemoryHandlers::MemoryHandlers(service::Service* service, size_t max_streams)

@@ -2,13 +2,14 @@
 #ifndef LETHE_SERVER_RPC_SERVICES_H_
 #define LETHE_SERVER_RPC_SERVICES_H_
 
+#include <chrono>
 #include <cstddef>
 
 #include "lethe/v1/certificate_service.grpc.pb.h"
 #include "lethe/v1/memory_service.grpc.pb.h"
 #include "lethe/v1/tenant_service.grpc.pb.h"
+#include "server/rpc/call_registry.h"
 #include "server/rpc/handlers.h"
-#include "server/rpc/stream_registry.h"
 #include "server/service/service.h"
 
 namespace lethe::rpc {
@@ -24,12 +25,12 @@ class MemoryHandlers final : public RawService<v1::MemoryService::Service> {
   // once.
   MemoryHandlers(service::Service* service, size_t max_streams);
 
-  // Ends the open streams and refuses new ones.
-  void StopStreams();
+  void StopCalls() override;
+  void WaitForCalls(std::chrono::system_clock::time_point deadline) override;
 
  private:
-  StreamRegistry insert_streams_;
-  StreamRegistry query_streams_;
+  CallRegistry insert_streams_;
+  CallRegistry query_streams_;
 };
 
 class CertificateHandlers final : public RawService<v1::CertificateService::Service> {

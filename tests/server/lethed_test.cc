@@ -164,7 +164,9 @@ TEST_F(LethedTest, StopsOrderlyOnEitherSignalAndKeepsEverything) {
     }
     EXPECT_EQ(Describe(channel).state_digest(), digest);
     daemon.Signal(signal);
+    const absl::Time begin = absl::Now();
     EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
+    EXPECT_LT(absl::Now() - begin, absl::Seconds(4));  // although a client is connected
     // Every line of the log is a JSON object, and none tells of tokens.
     std::vector<std::string> events;
     for (const absl::string_view line : absl::StrSplit(daemon.Log(), '\n', absl::SkipEmpty())) {
