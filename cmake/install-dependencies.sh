@@ -62,17 +62,18 @@ apt_get() {
       return 0
     fi
     if [ "$attempt" -eq 1 ]; then
-      say "apt-get $1 failed, trying once more in 5 s"
+      say "apt-get failed, trying once more in 5 s"
       sleep 5
     fi
   done
   cat "$log" >&2
-  say "apt-get $1 failed twice; the output is above" >&2
+  say "apt-get failed twice; the output is above" >&2
   return 1
 }
 
 say "reading the package lists"
-apt_get update
-say "installing ${#missing[@]} of ${#packages[@]} packages: ${missing[*]}"
+# A list that cannot be read (of another vendor, say) need not matter; the next step finds out.
+apt_get -o APT::Update::Error-Mode=any update || say "going on with the package lists there are"
+say "installing ${#missing[@]} of ${#packages[@]} packages: ${missing[*]}" | fold -s -w 80
 apt_get install --no-install-recommends "${missing[@]}"
 say "done"
