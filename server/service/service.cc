@@ -111,6 +111,7 @@ absl::StatusOr<std::shared_ptr<Tenant>> Service::Find(absl::string_view field,
         "tenant: could not be opened when the server started and is quarantined; the server's log "
         "says why");
   }
+  if (found->second.tenant->closed()) return NoSuchTenant();
   return found->second.tenant;
 }
 
@@ -171,27 +172,33 @@ absl::StatusOr<Page<TenantInfo>> Service::ListTenants(const PageRequest& page) {
   return result;
 }
 
+void Service::MoveAway(const std::string& name, const Tenant& tenant) {
+  const absl::StatusOr<std::string> moved = directory_->CloseTenant(name, tenant.uid());
+  if (!moved.ok()) {
+    // The tenant is gone all the same; the next start moves its folder.
+    options_.tenant.log->Write(
+        LogLevel::kError, "tenant_move_failed",
+        {{"tenant", name}, {"message", std::string(moved.status().message())}});
+    return;
+  }
+  MutexLock lock(registry_mutex_);
+  registry_.erase(name);
+}
+
 absl::StatusOr<DeleteTenantReply> Service::DeleteTenant(const std::string& name,
                                                         const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
   MutexLock directory_lock(directory_mutex_);
   LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> tenant, Find("name", name));
-  LETHE_ASSIGN_OR_RETURN(DeleteTenantReply reply, tenant->Close(call));
-  // The tenant is gone from here on, whether or not its folder can be moved; a start finishes that.
-  const absl::StatusOr<std::string> moved = directory_->CloseTenant(name, tenant->uid());
-  if (!moved.ok()) {
-    options_.tenant.log->Write(
-        LogLevel::kError, "tenant_move_failed",
-        {{"tenant", name}, {"message", std::string(moved.status().message())}});
-  } else {
-    MutexLock lock(registry_mutex_);
-    registry_.erase(name);
-  }
+  absl::StatusOr<DeleteTenantReply> reply = tenant->Close(call);
+  // Also when it turns out that an earlier call, whose commit seemed to fail, did close it.
+  if (tenant->closed()) MoveAway(name, *tenant);
+  if (!reply.ok()) return reply.status();
   options_.tenant.log->Write(LogLevel::kInfo, "tenant_deleted",
                              {{"tenant", name},
-                              {"erased", static_cast<int64_t>(reply.erased_tokens)},
-                              {"certificate", reply.certificate_id}});
+                              {"erased", static_cast<int64_t>(reply->erased_tokens)},
+                              {"certificate", reply->certificate_id}});
   return reply;
 }
 

@@ -98,6 +98,8 @@ class Service {
   absl::Status EnsureKey();
   absl::Status OpenTenants();
   absl::StatusOr<std::shared_ptr<Tenant>> Find(absl::string_view field, const std::string& name);
+  // Moves the folder of a closed tenant to closed/ and frees its name.
+  void MoveAway(const std::string& name, const Tenant& tenant);
   std::string KeyFile() const;
 
   const ServiceOptions options_;

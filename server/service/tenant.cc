@@ -144,6 +144,7 @@ absl::Status Tenant::Reopen() {
   LETHE_RETURN_IF_ERROR(VerifyLogHead());
   if (record.state == store::TenantState::kClosed) {
     closed_.store(true);
+    store_.reset();  // so that the folder can be moved
     return TenantGone();
   }
   return SyncMemories();

@@ -76,9 +76,11 @@ absl::StatusOr<DescribeReply> Tenant::Describe(absl::string_view memory_name,
                                                const CallOptions& call) {
   if (closed()) return absl::NotFoundError("tenant: there is none with this name");
   Verdict verdict = Verdict::kProven;
+  MemoryPtr memory;
+  std::shared_ptr<const Published> state;
   if (refit) {
     MutexLock lock(writer_);
-    LETHE_ASSIGN_OR_RETURN(const MemoryPtr memory, WritableMemory(memory_name));
+    LETHE_ASSIGN_OR_RETURN(memory, WritableMemory(memory_name));
     if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
     std::optional<audit::RefitComparison> comparison;
     absl::Status status = memory->state->Check();
@@ -90,11 +92,14 @@ absl::StatusOr<DescribeReply> Tenant::Describe(absl::string_view memory_name,
       return status;
     }
     PublishNext(*memory);  // the same state with the fresh check
+    // Taken under the lock: the verdict is about this state and not about a later one.
+    state = memory->published.Get();
     verdict = Verdict::kBitIdentical;
+  } else {
+    memory = FindMemory(memory_name);
+    if (memory == nullptr) return absl::NotFoundError("memory: there is none with this name");
+    state = memory->published.Get();
   }
-  const MemoryPtr memory = FindMemory(memory_name);
-  if (memory == nullptr) return absl::NotFoundError("memory: there is none with this name");
-  const std::shared_ptr<const Published> state = memory->published.Get();
   const svdd::Snapshot& snapshot = *state->snapshot;
   DescribeReply reply;
   reply.memory = InfoOf(*memory);

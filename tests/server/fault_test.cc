@@ -120,7 +120,18 @@ TEST(FaultTest, AnUnknownOutcomeOfClosingATenant) {
   EXPECT_THAT(service->DeleteTenant("t", {}), HasCode(kUnavailable));
   EXPECT_THAT(service->DeleteTenant("t", {}), HasCode(kNotFound));
   EXPECT_THAT(service->GetMemory("t", "m"), HasCode(kNotFound));
-  // The next start moves the folder away.
+  // The repetition finished what the first call began: the folder is away, the name is free.
+  EXPECT_FALSE(std::filesystem::exists(service.data() + "/tenants/t"));
+  EXPECT_THAT(service->CreateTenant("t", {}), IsOk());
+}
+
+TEST(FaultTest, AStartFinishesAClosingThatACrashInterrupted) {
+  Harness service;
+  service.MakeMemory("m");
+  service.Insert("m", Spiral(5));
+  LieOnce(service, "CloseTenant");
+  EXPECT_THAT(service->DeleteTenant("t", {}), HasCode(kUnavailable));
+  EXPECT_TRUE(std::filesystem::exists(service.data() + "/tenants/t"));
   service.Restart();
   EXPECT_THAT(service->GetTenant("t"), HasCode(kNotFound));
   EXPECT_FALSE(std::filesystem::exists(service.data() + "/tenants/t"));
