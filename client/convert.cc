@@ -140,6 +140,11 @@ QueryResult FromWire(const v1::QueryResponse& wire) {
 }
 
 ForgetResult FromWire(const v1::ForgetResponse& wire) {
+  std::optional<Receipt> receipt;
+  if (wire.has_receipt()) {
+    receipt = {.request_salt = wire.receipt().request_salt(),
+               .subject_salt = wire.receipt().subject_salt()};
+  }
   return {.matched = wire.matched(),
           .erased = wire.erased(),
           .not_found = wire.not_found(),
@@ -151,7 +156,8 @@ ForgetResult FromWire(const v1::ForgetResponse& wire) {
           .certificate_id = wire.certificate_id(),
           .request_id = wire.request_id(),
           .state_digest = wire.state_digest(),
-          .replayed = wire.replayed()};
+          .replayed = wire.replayed(),
+          .receipt = std::move(receipt)};
 }
 
 Description FromWire(const v1::DescribeResponse& wire) {

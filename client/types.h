@@ -192,6 +192,13 @@ struct ForgetRequest {
   std::string request_id = {};
 };
 
+// Opens the commitments of a certificate (docs/certificate_format.md). The server gives it once and
+// keeps no copy: keep it with the certificate.
+struct Receipt {
+  std::string request_salt;  // 32 bytes
+  std::string subject_salt;  // 32 bytes; empty unless the request named a subject
+};
+
 struct ForgetResult {
   uint64_t matched = 0;
   uint64_t erased = 0;
@@ -203,8 +210,9 @@ struct ForgetResult {
   Verdict verdict = Verdict::kUnspecified;
   std::string certificate_id;  // empty in a dry run and when nothing was erased
   std::string request_id;
-  std::string state_digest;  // hex, of the state after
-  bool replayed = false;     // the stored answer to an earlier request with this id
+  std::string state_digest;             // hex, of the state after
+  bool replayed = false;                // the stored answer to an earlier request with this id
+  std::optional<Receipt> receipt = {};  // with a certificate, in the first answer only
 };
 
 struct MuInterval {

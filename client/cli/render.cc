@@ -78,18 +78,23 @@ Json ToJson(const client::QueryAnswer& answer) {
 }
 
 Json ToJson(const client::ForgetResult& result) {
-  return {{"matched", result.matched},
-          {"erased", result.erased},
-          {"not_found", result.not_found},
-          {"already_erased", result.already_erased},
-          {"held", result.held},
-          {"partition_before", ToJson(result.before)},
-          {"partition_after", ToJson(result.after)},
-          {"verdict", Lower(result.verdict)},
-          {"certificate_id", result.certificate_id},
-          {"request_id", result.request_id},
-          {"state_digest", result.state_digest},
-          {"replayed", result.replayed}};
+  Json json = {{"matched", result.matched},
+               {"erased", result.erased},
+               {"not_found", result.not_found},
+               {"already_erased", result.already_erased},
+               {"held", result.held},
+               {"partition_before", ToJson(result.before)},
+               {"partition_after", ToJson(result.after)},
+               {"verdict", Lower(result.verdict)},
+               {"certificate_id", result.certificate_id},
+               {"request_id", result.request_id},
+               {"state_digest", result.state_digest},
+               {"replayed", result.replayed}};
+  if (result.receipt.has_value()) {
+    json["receipt"] = {{"request_salt", absl::BytesToHexString(result.receipt->request_salt)},
+                       {"subject_salt", absl::BytesToHexString(result.receipt->subject_salt)}};
+  }
+  return json;
 }
 
 Json ToJson(const client::Description& description) {
@@ -170,6 +175,12 @@ Fields ToFields(const client::ForgetResult& result) {
   if (!result.request_id.empty()) {
     fields.push_back({"request id", absl::StrCat(result.request_id,
                                                  result.replayed ? " (answered before)" : "")});
+  }
+  if (result.receipt.has_value()) {
+    fields.push_back({"request salt", absl::BytesToHexString(result.receipt->request_salt)});
+    if (!result.receipt->subject_salt.empty()) {
+      fields.push_back({"subject salt", absl::BytesToHexString(result.receipt->subject_salt)});
+    }
   }
   return fields;
 }

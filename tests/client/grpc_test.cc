@@ -231,6 +231,7 @@ class MemoryFake : public v1::MemoryService::Service {
     response.set_request_id(request.request_id());
     response.set_state_digest("d");
     response.set_replayed(true);
+    response.mutable_receipt()->set_request_salt("salt");
   }
   static void On(const v1::DescribeRequest& request, v1::DescribeResponse& response) {
     response.mutable_memory()->set_name(request.memory());
@@ -384,6 +385,8 @@ TEST_F(GrpcTest, ValuesCrossTheWire) {
   EXPECT_EQ(forgotten->after, (Partition{.error = 7}));
   EXPECT_EQ(forgotten->verdict, Verdict::kProven);
   EXPECT_TRUE(forgotten->replayed);
+  ASSERT_TRUE(forgotten->receipt.has_value());
+  EXPECT_EQ(forgotten->receipt->request_salt, "salt");
   ASSERT_TRUE(client.Forget({.name = name_, .everything = true}).ok());
   EXPECT_TRUE(memories_.forgotten.everything());
   EXPECT_TRUE(absl::IsInvalidArgument(client.Forget({.name = name_}).status()));
