@@ -223,6 +223,10 @@ void ToProto(const service::ForgetReply& from, v1::ForgetResponse* to) {
   to->set_request_id(from.request_id);
   to->set_state_digest(from.state_digest);
   to->set_replayed(from.replayed);
+  if (from.receipt.has_value()) {
+    to->mutable_receipt()->set_request_salt(from.receipt->request_salt);
+    to->mutable_receipt()->set_subject_salt(from.receipt->subject_salt);
+  }
 }
 
 void ToProto(const service::DescribeReply& from, v1::DescribeResponse* to) {

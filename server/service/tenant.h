@@ -134,6 +134,7 @@ class Tenant {
     store::CertificateAppend certificate;
     svdd::PartitionCounts before;
     Verdict verdict = Verdict::kProven;
+    Receipt receipt;
     std::shared_ptr<const Published> after;
   };
   struct Resolved {

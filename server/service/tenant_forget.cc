@@ -63,6 +63,10 @@ audit::Digest Fingerprint(const ForgetInput& input, absl::string_view salt) {
   return audit::HmacSha256(salt, content);
 }
 
+std::string Bytes(const audit::Salt& salt) {
+  return {reinterpret_cast<const char*>(salt.data()), salt.size()};
+}
+
 store::RequestRecord MakeRequest(const ForgetInput& input,
                                  const ForgetReply& reply,
                                  int64_t now_micros) {
@@ -186,6 +190,8 @@ absl::StatusOr<ForgetReply> Tenant::Forget(const ForgetInput& input, const CallO
   certificate_count_.fetch_add(1);
   memory->published.Set(prepared.after);
   FinishErase(*result);
+  // After the answer was stored for replays: the receipt is given once.
+  reply.receipt = std::move(prepared.receipt);
   options_.log->Write(LogLevel::kInfo, "forgotten",
                       {{"tenant", record_.name},
                        {"memory", memory->name},
@@ -243,11 +249,15 @@ absl::StatusOr<Tenant::PreparedErasure> Tenant::Prepare(Memory& memory, const Er
   const int64_t now = NowMicros();
   audit::CertificateBody body =
       BaseBody(record_.log_origin, *head, audit::CertificateKind::kForget, now);
+  const audit::Salt request_salt = audit::RandomSalt();
+  prepared.receipt.request_salt = Bytes(request_salt);
   body.request_commitment =
-      audit::RequestCommitment(audit::RandomSalt(), record_.name, erasure.request_id);
+      audit::RequestCommitment(request_salt, record_.name, erasure.request_id);
   if (erasure.subject.has_value()) {
+    const audit::Salt subject_salt = audit::RandomSalt();
+    prepared.receipt.subject_salt = Bytes(subject_salt);
     body.subject_commitment =
-        audit::SubjectCommitment(audit::RandomSalt(), record_.name, *erasure.subject);
+        audit::SubjectCommitment(subject_salt, record_.name, *erasure.subject);
   }
   audit::StateChange change;
   change.memory_uid = memory.uid;

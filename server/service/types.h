@@ -145,6 +145,12 @@ struct ForgetInput {
 // Numbered as in proto/lethe/v1.
 enum class Verdict : uint8_t { kBitIdentical = 1, kProven = 2, kBounded = 3, kUncertified = 4 };
 
+// The salts of a certificate's commitments. Goes to the requester and is not kept.
+struct Receipt {
+  std::string request_salt;
+  std::string subject_salt;  // empty unless the request named a subject
+};
+
 struct ForgetReply {
   uint64_t matched = 0;
   uint64_t erased = 0;
@@ -158,6 +164,7 @@ struct ForgetReply {
   std::string request_id;
   std::string state_digest;
   bool replayed = false;
+  std::optional<Receipt> receipt = {};  // with a certificate, in the first answer only
 };
 
 struct SolverHealth {

@@ -1,10 +1,14 @@
 // Forget, DeleteMemory, DeleteTenant and the certificates they leave.
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "audit/commitments.h"
 #include "audit/dsse.h"
 #include "audit/encoding.h"
 #include "audit/verify.h"
@@ -205,6 +209,48 @@ TEST(ForgetTest, DryRunForeseesAndChangesNothing) {
   EXPECT_EQ(done->partition_after, foreseen->partition_after);
   EXPECT_EQ(done->partition_before, foreseen->partition_before);
   EXPECT_EQ(done->state_digest, foreseen->state_digest);
+}
+
+// The requester, and nobody else, can show which request and subject a certificate speaks of.
+TEST(ForgetTest, TheReceiptOpensTheCommitmentsAndIsNotKept) {
+  Harness service;
+  service.MakeMemory("m");
+  std::vector<TokenInput> tokens = Spiral(8);
+  tokens[2].subject = tokens[5].subject = "patient-7";
+  service.Insert("m", tokens);
+  ForgetInput input = ForgetSubjectOf("m", "patient-7");
+  input.request_id = "erase-7";
+  const auto reply = service->Forget(input, {});
+  ASSERT_THAT(reply, IsOk());
+  ASSERT_TRUE(reply->receipt.has_value());
+
+  const auto salt = [](const std::string& bytes) {
+    audit::Salt result{};
+    EXPECT_EQ(bytes.size(), result.size());
+    std::copy(bytes.begin(), bytes.end(), result.begin());
+    return result;
+  };
+  const std::vector<audit::CertificateBody> log = VerifiedLog(service);
+  ASSERT_EQ(log.size(), 1u);
+  EXPECT_EQ(log[0].request_commitment,
+            audit::RequestCommitment(salt(reply->receipt->request_salt), "t", "erase-7"));
+  EXPECT_EQ(log[0].subject_commitment,
+            audit::SubjectCommitment(salt(reply->receipt->subject_salt), "t", "patient-7"));
+  EXPECT_NE(log[0].subject_commitment,
+            audit::SubjectCommitment(salt(reply->receipt->subject_salt), "t", "patient-8"));
+
+  const auto again = service->Forget(input, {});
+  ASSERT_THAT(again, IsOk());
+  EXPECT_TRUE(again->replayed);
+  EXPECT_FALSE(again->receipt.has_value());
+  service.Stop();
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(service.data())) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string content{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_EQ(content.find(reply->receipt->request_salt), std::string::npos) << entry.path();
+    EXPECT_EQ(content.find(reply->receipt->subject_salt), std::string::npos) << entry.path();
+  }
 }
 
 TEST(ForgetTest, RequestIdsAreAnsweredOnce) {
