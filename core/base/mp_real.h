@@ -58,7 +58,8 @@ class MpReal {
   friend double ToDouble(const MpReal& a) { return mpfr_get_d(a.v_, MPFR_RNDN); }
   // The double-double nearest to a.
   friend DoubleDouble ToDoubleDouble(const MpReal& a);
-  // The number of `digits` significant decimal digits nearest to a, read back at the current precision.
+  // The number of `digits` significant decimal digits nearest to a, read back at the current
+  // precision.
   friend MpReal RoundToDecimal(const MpReal& a, int digits);
   // accumulator -= a b, with one rounding.
   friend void SubtractProduct(MpReal& accumulator, const MpReal& a, const MpReal& b);

@@ -11,7 +11,6 @@
 #include "audit/dsse.h"
 #include "audit/encoding.h"
 #include "audit/json.h"
-#include "audit/ledger.h"
 #include "audit/merkle.h"
 #include "audit/statement.h"
 #include "gmock/gmock.h"
@@ -313,43 +312,6 @@ TEST(CertificateTest, MessagesNeverRepeatWhatTheInputSaid) {
     EXPECT_FALSE(status.ok());
     EXPECT_THAT(std::string(status.message()), Not(HasSubstr("SECRET")));
   }
-}
-
-TEST(LedgerTest, AppendsOnlyWhatContinuesTheLog) {
-  const Signer signer = VectorSigner();
-  const std::vector<SignedCertificate> chain = testing::MakeChain(4, signer);
-  InMemoryLedger ledger;
-  EXPECT_EQ(ledger.Head().value(), (LedgerHead{0, std::nullopt}));
-  EXPECT_EQ(ledger.Append(chain[1]).code(), absl::StatusCode::kFailedPrecondition);
-  for (size_t i = 0; i < chain.size(); ++i) {
-    ASSERT_TRUE(ledger.Append(chain[i]).ok());
-    EXPECT_EQ(ledger.Head().value(), (LedgerHead{i + 1, chain[i].leaf_hash}));
-    EXPECT_EQ(ledger.Append(chain[i]).code(), absl::StatusCode::kAlreadyExists);
-  }
-  // A fork: another certificate for a taken place, and one that names an older predecessor.
-  CertificateBody fork = ForgetBody();
-  fork.build = "fork";
-  EXPECT_EQ(ledger.Append(BuildCertificate(fork, signer).value()).code(),
-            absl::StatusCode::kFailedPrecondition);
-  fork.sequence = 4;
-  fork.previous_leaf_hash = chain[2].leaf_hash;
-  EXPECT_EQ(ledger.Append(BuildCertificate(fork, signer).value()).code(),
-            absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(ledger.Head().value().size, 4u);
-
-  const LedgerEntry entry = ledger.Get(chain[2].id).value();
-  EXPECT_EQ(entry.sequence, 2u);
-  EXPECT_EQ(entry.envelope, chain[2].envelope);
-  EXPECT_EQ(entry.leaf, chain[2].leaf);
-  EXPECT_EQ(entry.previous_leaf_hash, chain[1].leaf_hash);
-  EXPECT_EQ(ledger.Get("none").status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(ledger.List(1, 2).value().size(), 2u);
-  EXPECT_EQ(ledger.List(1, 2).value()[0].id, chain[1].id);
-  EXPECT_EQ(ledger.List(3, 1000).value().size(), 1u);
-  EXPECT_TRUE(ledger.List(4, 1).value().empty());
-  EXPECT_TRUE(ledger.List(~uint64_t{0}, 1).value().empty());
-  EXPECT_FALSE(ledger.List(0, 0).ok());
-  EXPECT_FALSE(ledger.List(0, 1001).ok());
 }
 
 }  // namespace

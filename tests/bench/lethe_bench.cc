@@ -1,6 +1,6 @@
-// Benchmarks of the core, on a synthetic stream with the shape of hourly vital signs: seven dimensions,
-// slowly moving points around a few hundred centres. Ratios between these figures of one run mean
-// something; absolute times belong to the machine.
+// Benchmarks of the core, on a synthetic stream with the shape of hourly vital signs: seven
+// dimensions, slowly moving points around a few hundred centres. Ratios between these figures of
+// one run mean something; absolute times belong to the machine.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -54,8 +54,10 @@ struct Filled {
 Filled Fill(size_t tokens, double capacity) {
   Filled filled;
   filled.memory = ExactMemory::Create({{kernel::KernelKind::kRbf, 1.0 / kDimension},
-                                       *Capacity::FromCapacity(capacity), DuplicatesPolicy::kShared,
-                                       kDimension, 1})
+                                       *Capacity::FromCapacity(capacity),
+                                       DuplicatesPolicy::kShared,
+                                       kDimension,
+                                       1})
                       .value();
   filled.Insert(tokens);
   return filled;

@@ -15,32 +15,6 @@
 namespace lethe::service {
 namespace {
 
-// A door that a store operation waits at.
-class Door {
- public:
-  void WaitHere() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    arrived_ = true;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return open_; });
-  }
-  void WaitUntilSomebodyWaits() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return arrived_; });
-  }
-  void Open() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool arrived_ = false;
-  bool open_ = false;
-};
-
 TEST(ConcurrencyTest, ReadersDoNotWaitForAWriterInsideItsCommit) {
   for (const std::string operation : {"InsertTokens", "EraseTokens"}) {
     SCOPED_TRACE(operation);

@@ -87,7 +87,7 @@ TEST_F(StreamTest, RejectionsNameMessageAndItem) {
 }
 
 TEST_F(StreamTest, WaitingMessagesShareACommit) {
-  Door door;
+  service::Door door;
   std::atomic<int> commits{0};
   harness_.hooks().before = [&](const std::string& called) {
     if (called == "InsertTokens" && commits.fetch_add(1) == 0) door.WaitHere();
@@ -275,7 +275,7 @@ TEST_F(StreamTest, DrainEndsIdleStreamsAtOnce) {
 }
 
 TEST_F(StreamTest, DrainCommitsWhatAStreamHasReceived) {
-  Door door;
+  service::Door door;
   harness_.hooks().before = [&](const std::string& called) {
     if (called == "InsertTokens") door.WaitHere();
     return absl::OkStatus();

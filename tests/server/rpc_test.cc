@@ -324,7 +324,7 @@ TEST_F(RpcTest, MessagesAndMetadataAreBounded) {
 }
 
 TEST_F(RpcTest, ACallThatNobodyWaitsForIsNotCommitted) {
-  Door door;
+  service::Door door;
   harness_.hooks().before = [&](const std::string& called) {
     if (called == "InsertTokens") door.WaitHere();
     return absl::OkStatus();
@@ -385,7 +385,7 @@ TEST_F(RpcTest, ReflectionListsTheServices) {
 }
 
 TEST_F(RpcTest, DrainLetsRunningCallsFinishAndTakesNoNewOnes) {
-  Door door;
+  service::Door door;
   harness_.hooks().before = [&](const std::string& called) {
     if (called == "InsertTokens") door.WaitHere();
     return absl::OkStatus();

@@ -6,9 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -40,32 +38,6 @@ MATCHER_P(RpcCode, code, "") {
   *result_listener << arg.error_code() << ": " << arg.error_message();
   return arg.error_code() == code;
 }
-
-// A door that a store operation waits at.
-class Door {
- public:
-  void WaitHere() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    arrived_ = true;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return open_; });
-  }
-  void WaitUntilSomebodyWaits() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return arrived_; });
-  }
-  void Open() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool arrived_ = false;
-  bool open_ = false;
-};
 
 // Tenant "t" with memory "m" (rbf, capacity 3, keys in R^2, values in R^1) behind a server on a
 // port that the kernel chose.

@@ -7,8 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <utility>
@@ -66,6 +68,32 @@ MATCHER_P(HasCode, code, "") {
 inline constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 inline constexpr absl::StatusCode kNotFound = absl::StatusCode::kNotFound;
 inline constexpr absl::StatusCode kExists = absl::StatusCode::kAlreadyExists;
+
+// A door that a store operation waits at.
+class Door {
+ public:
+  void WaitHere() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    arrived_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+  }
+  void WaitUntilSomebodyWaits() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return arrived_; });
+  }
+  void Open() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool arrived_ = false;
+  bool open_ = false;
+};
 
 // Called before each changing call of a store goes on; anything but OK is returned instead of the
 // call. `after` is called when the call has been made, and can replace its status.
