@@ -62,12 +62,15 @@ class InsertWriter::Attempt {
     return ack;
   }
 
-  // Waits for the reader. Acknowledgements that arrived stay in the queue.
+  // Waits for the reader. Acknowledgements that arrived stay in the queue. CANCELLED is the
+  // server's word unless `cancel` is set: a flood that the reader breaks off is INTERNAL.
   absl::Status Finish(bool cancel) {
     if (cancel) stream_->Cancel();
     reader_.join();
     finished_ = true;
-    return stream_->Finish();
+    absl::Status status = stream_->Finish();
+    if (flooded_) return absl::InternalError("the server sent more acknowledgements than messages");
+    return status;
   }
 
  private:
@@ -75,6 +78,7 @@ class InsertWriter::Attempt {
     while (std::optional<InsertAck> ack = stream_->Read()) {
       MutexLock lock(mutex_);
       if (acks_.size() >= kMaxQueuedAcks) {
+        flooded_ = true;
         stream_->Cancel();
         continue;
       }
@@ -91,6 +95,7 @@ class InsertWriter::Attempt {
   std::condition_variable changed_;
   std::deque<InsertAck> acks_;  // acks_ and over_ under mutex_
   bool over_ = false;
+  bool flooded_ = false;  // written by the reader, read after it has ended
   bool writes_done_ = false;
   bool finished_ = false;
   std::thread reader_;  // last: it uses the others

@@ -35,7 +35,9 @@ Idempotency IdempotencyOf(const ForgetRequest& forget) {
                                                       : Idempotency::kNotSafe;
 }
 
-bool IsTransient(const absl::Status& status) { return absl::IsUnavailable(status); }
+bool IsTransient(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsCancelled(status);
+}
 
 Environment Environment::Real() {
   auto source = std::make_shared<UniformSource>();

@@ -3,7 +3,8 @@
 // Only what cannot do harm twice is repeated: reads, inserts whose tokens all carry ids, forgets
 // with a request_id, dry runs. Creating and deleting are not: after a lost answer the repetition
 // would report ALREADY_EXISTS or NOT_FOUND for what this very call did. Only UNAVAILABLE is worth a
-// repetition; every other code is an answer.
+// repetition, and CANCELLED that the caller did not ask for: that is how a server that shuts down
+// ends the calls it does not wait for. Every other code is an answer.
 #ifndef LETHE_CLIENT_RETRY_H_
 #define LETHE_CLIENT_RETRY_H_
 
@@ -21,6 +22,7 @@ enum class Idempotency { kSafeToRepeat, kNotSafe };
 Idempotency IdempotencyOf(const std::vector<Token>& insert);
 Idempotency IdempotencyOf(const ForgetRequest& forget);
 
+// For the status of a call that this side did not cancel.
 bool IsTransient(const absl::Status& status);
 
 // Time and chance, injected so that tests neither sleep nor flicker.

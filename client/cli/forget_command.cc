@@ -2,6 +2,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/render.h"
+#include "client/retry.h"
 
 namespace lethe::cli {
 namespace {
@@ -55,7 +56,7 @@ int Forget(Context& context, const Arguments& arguments, bool has_subject) {
   const absl::StatusOr<client::ForgetResult> result = client.Forget(request);
   if (!result.ok()) {
     const int status = context.RpcError(result.status());
-    if (absl::IsUnavailable(result.status()) || absl::IsDeadlineExceeded(result.status())) {
+    if (client::IsTransient(result.status()) || absl::IsDeadlineExceeded(result.status())) {
       context.Note(absl::StrCat("it may have happened; repeat it with --request-id ",
                                 request.request_id, " to learn the answer"));
     }

@@ -310,14 +310,17 @@ TEST_F(GrpcTest, OnlyWhatIsSafeIsRepeated) {
   };
   for (const Call& call : calls) {
     SCOPED_TRACE(call.method);
-    script_.FailFirst(2, grpc::StatusCode::UNAVAILABLE);
-    const absl::Status status = call.run();
-    if (call.safe) {
-      EXPECT_TRUE(status.ok()) << status;
-      EXPECT_EQ(script_.calls(call.method), 3);
-    } else {
-      EXPECT_EQ(status, absl::UnavailableError("scripted"));
-      EXPECT_EQ(script_.calls(call.method), 1);
+    for (const grpc::StatusCode code :
+         {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::CANCELLED}) {
+      script_.FailFirst(2, code);
+      const absl::Status status = call.run();
+      if (call.safe) {
+        EXPECT_TRUE(status.ok()) << status;
+        EXPECT_EQ(script_.calls(call.method), 3);
+      } else {
+        EXPECT_EQ(status, absl::Status(static_cast<absl::StatusCode>(code), "scripted"));
+        EXPECT_EQ(script_.calls(call.method), 1);
+      }
     }
     script_.FailFirst(100, grpc::StatusCode::UNAVAILABLE);
     EXPECT_TRUE(absl::IsUnavailable(call.run()));
@@ -487,6 +490,29 @@ TEST_F(GrpcTest, AStreamsLifeIsLimitedAndResumed) {
   ASSERT_TRUE(summary.ok()) << summary.status();
   EXPECT_EQ(memories_.order.size(), 40u);
   EXPECT_GT(memories_.agents.size(), 1u);
+}
+
+TEST_F(GrpcTest, AStreamOutlivesAnOrderlyRestart) {
+  Client client = MakeClient();
+  InsertWriterOptions options;
+  options.batch_tokens = 1;
+  const std::unique_ptr<InsertWriter> writer = client.WriteTokens(name_, options);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(writer->Write({.id = absl::StrCat("id", i), .key = {1}}).ok());
+    if (i != 10) continue;
+    // As a server does that has waited long enough: calls that still run are cancelled.
+    server_->Shutdown(std::chrono::system_clock::now());
+    server_.reset();
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(options_.address, grpc::InsecureServerCredentials());
+    builder.RegisterService(&memories_);
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+  }
+  const absl::StatusOr<InsertSummary> summary = writer->Close();
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(memories_.order.size(), 20u);
+  EXPECT_GT(summary->totals.resumed, 0u);
 }
 
 TEST_F(GrpcTest, AnAnswerEndsTheStream) {

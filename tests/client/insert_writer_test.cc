@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <future>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -42,6 +43,7 @@ enum class Fault {
   kAfterAck,     // it is acknowledged, then the stream breaks
   kEndsWithOk,   // the server drains
   kLifetime,     // our own limit
+  kShutdown,     // the server shuts down and does not wait for the stream
   kStall,        // applied; no acknowledgement ever comes
 };
 
@@ -73,6 +75,8 @@ class FlakyStream : public InsertStream {
         return true;
       case Fault::kLifetime:
         return Break(absl::DeadlineExceededError("Deadline Exceeded"), true);
+      case Fault::kShutdown:
+        return Break(absl::CancelledError("CANCELLED"), true);
       case Fault::kStall:
         stalled_ = true;
         return true;
@@ -269,7 +273,7 @@ TEST_F(InsertWriterTest, RandomBreaksLoseNothingAndDoubleNothing) {
     for (std::vector<Fault>& plan : plans) {
       // The first message of a stream mostly passes: progress resets the count of attempts.
       plan.assign(static_cast<size_t>(below(6)), Fault::kNone);
-      plan.push_back(static_cast<Fault>(1 + below(5)));
+      plan.push_back(static_cast<Fault>(1 + below(6)));
     }
     if (!plans.empty() && plans[0].size() == 1) plans[0].insert(plans[0].begin(), Fault::kNone);
     options_.max_attempts = 50;
@@ -288,6 +292,40 @@ TEST_F(InsertWriterTest, AStalledStreamIsBrokenOffAndResumed) {
   writer_options_.window = 2;
   CheckAllArrive(60);
   EXPECT_EQ(server_.streams, 2u);
+}
+
+TEST_F(InsertWriterTest, AStreamThatAShutdownCancelledIsResumed) {
+  Serve({{Fault::kNone, Fault::kShutdown}, {Fault::kShutdown}});
+  writer_options_.batch_tokens = 5;
+  CheckAllArrive(60);
+  EXPECT_EQ(server_.streams, 3u);
+  EXPECT_EQ(sleeps_, 2);
+}
+
+// The reader cancels such a stream itself, so this CANCELLED must not count as the server's.
+TEST_F(InsertWriterTest, AFloodOfAcknowledgementsIsAnError) {
+  ON_CALL(*connection_, OpenInsertStream).WillByDefault([](const MemoryName&) {
+    auto stream = std::make_unique<NiceMock<MockInsertStream>>();
+    const auto flood_over = std::make_shared<std::promise<void>>();
+    // Not before the flood is over, so that nothing is taken from the queue meanwhile.
+    ON_CALL(*stream, Write).WillByDefault([flood_over](const InsertBatch&) {
+      flood_over->get_future().wait();
+      return true;
+    });
+    ON_CALL(*stream, Read)
+        .WillByDefault([flood_over, sent = 0]() mutable -> std::optional<InsertAck> {
+          if (++sent <= 5000) return InsertAck();
+          flood_over->set_value();
+          return std::nullopt;
+        });
+    EXPECT_CALL(*stream, Cancel).Times(testing::AtLeast(1));
+    EXPECT_CALL(*stream, Finish).WillOnce(testing::Return(absl::CancelledError("CANCELLED")));
+    return stream;
+  });
+  EXPECT_CALL(*connection_, OpenInsertStream).Times(1);
+  InsertWriter writer = MakeWriter();
+  ASSERT_TRUE(writer.Write(MakeToken(0)).ok());
+  EXPECT_TRUE(absl::IsInternal(writer.Close().status()));
 }
 
 TEST_F(InsertWriterTest, GivesUpAfterTheAttemptsWithoutProgress) {

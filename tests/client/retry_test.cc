@@ -36,7 +36,7 @@ Options TestOptions() {
   return options;
 }
 
-TEST(RetryTest, EveryCodeButUnavailableIsAnAnswer) {
+TEST(RetryTest, EveryCodeButUnavailableAndCancelledIsAnAnswer) {
   for (int code = 1; code <= 16; ++code) {
     FakeTime time;
     int attempts = 0;
@@ -47,7 +47,9 @@ TEST(RetryTest, EveryCodeButUnavailableIsAnAnswer) {
           return wanted;
         });
     EXPECT_EQ(status, wanted);
-    EXPECT_EQ(attempts, code == static_cast<int>(absl::StatusCode::kUnavailable) ? 4 : 1) << code;
+    const bool transient = wanted.code() == absl::StatusCode::kUnavailable ||
+                           wanted.code() == absl::StatusCode::kCancelled;
+    EXPECT_EQ(attempts, transient ? 4 : 1) << code;
   }
 }
 
