@@ -14,6 +14,9 @@ namespace lethe::rpc {
 namespace {
 
 constexpr size_t kMaxQueuedMessages = 256;
+// Payloads make 10,000 tokens as large as 640 MB, so bytes are bounded as well. The last message
+// read may go beyond this by its own size.
+constexpr size_t kMaxQueuedBytes = size_t{32} << 20;
 
 }  // namespace
 
@@ -44,6 +47,8 @@ void InsertStream::OnReadDone(bool ok) {
     MutexLock lock(mutex_);
     if (!ok) {
       reads_done_ = true;
+    } else if (stopping_) {
+      // The read that was under way when the stop came: not taken, not acknowledged, and the last.
     } else if (absl::Status status =
                    Guarded([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Accept(incoming_); });
                !status.ok()) {
@@ -112,13 +117,18 @@ absl::Status InsertStream::Accept(const grpc::ByteBuffer& bytes) {
       service::CheckBatchSize("tokens", static_cast<size_t>(request.tokens_size())));
   started_ = true;
   last_sequence_ = request.sequence();
-  queued_tokens_ += static_cast<size_t>(request.tokens_size());
-  queue_.push_back({.sequence = request.sequence(), .tokens = FromProto(request.tokens())});
+  Message message{.sequence = request.sequence(),
+                  .bytes = request.ByteSizeLong(),
+                  .tokens = FromProto(request.tokens())};
+  queued_tokens_ += message.tokens.size();
+  queued_bytes_ += message.bytes;
+  queue_.push_back(std::move(message));
   return absl::OkStatus();
 }
 
 bool InsertStream::QueueFull() const {
-  return queue_.size() >= kMaxQueuedMessages || queued_tokens_ >= service::kMaxBatch;
+  return queue_.size() >= kMaxQueuedMessages || queued_tokens_ >= service::kMaxBatch ||
+         queued_bytes_ >= kMaxQueuedBytes;
 }
 
 void InsertStream::Run() {
@@ -149,14 +159,18 @@ InsertStream::Group InsertStream::NextGroup() {
   Group group;
   if (broken_) return group;
   size_t tokens = 0;
+  size_t bytes = 0;
   while (!queue_.empty() &&
-         (group.messages.empty() || tokens + queue_.front().tokens.size() <= service::kMaxBatch)) {
+         (group.messages.empty() || (tokens + queue_.front().tokens.size() <= service::kMaxBatch &&
+                                     bytes + queue_.front().bytes <= kMaxQueuedBytes))) {
     tokens += queue_.front().tokens.size();
+    bytes += queue_.front().bytes;
     group.messages.push_back(std::move(queue_.front()));
     queue_.pop_front();
   }
   queued_tokens_ -= tokens;
-  group.resume_reading = read_paused_ && !QueueFull();
+  queued_bytes_ -= bytes;
+  group.resume_reading = read_paused_ && !stopping_ && !QueueFull();
   if (group.resume_reading) read_paused_ = false;
   return group;
 }

@@ -1,9 +1,9 @@
 // MemoryService.InsertStream: a bidirectional stream whose messages are committed in groups.
 //
-// gRPC's callbacks fill a bounded queue; one thread a stream takes everything that waits (up to
-// 10,000 tokens), commits it in one transaction and acknowledges the last sequence number of it, so
+// gRPC's callbacks fill a bounded queue; one thread a stream takes what waits (up to 10,000 tokens
+// and 32 MiB), commits it in one transaction and acknowledges the last sequence number of it, so
 // that the cost of an fsync is shared while the order of acknowledgements is that of the messages.
-// Reading stops while the queue is full: flow control reaches the client.
+// Reading pauses while the queue is full: flow control reaches the client.
 //
 // A bad message ends the stream with INVALID_ARGUMENT after everything before it has been committed
 // and acknowledged. A callback stream rather than a synchronous one, because a failed commit must
@@ -31,8 +31,8 @@ namespace lethe::rpc {
 class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   // Deletes itself when the call is over. The call is refused when the registry has no place for
-  // it. When the registry stops it, what has arrived is committed and acknowledged, and the stream
-  // ends with UNAVAILABLE. All arguments must outlive the call.
+  // it. When the registry stops it, nothing more is read, what has been read is committed and
+  // acknowledged, and the stream ends with UNAVAILABLE. All arguments must outlive the call.
   InsertStream(grpc::CallbackServerContext* context,
                service::Service* service,
                CallRegistry* registry);
@@ -45,6 +45,7 @@ class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
  private:
   struct Message {
     uint64_t sequence = 0;
+    size_t bytes = 0;  // of the message on the wire
     std::vector<service::TokenInput> tokens;
   };
   // A batch to commit, and whether reading was stopped and can go on.
@@ -77,6 +78,7 @@ class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   std::condition_variable_any changed_;
   std::deque<Message> queue_ ABSL_GUARDED_BY(mutex_);
   size_t queued_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool started_ ABSL_GUARDED_BY(mutex_) = false;  // the first message was accepted
   uint64_t last_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string tenant_ ABSL_GUARDED_BY(mutex_);

@@ -198,6 +198,54 @@ TEST_F(StreamTest, MoreThanTheQueueHolds) {
   EXPECT_THAT(stream->Finish(), RpcOk());
 }
 
+TEST_F(StreamTest, WaitingMessagesAreBoundedInBytes) {
+  // 4 MiB a message and few tokens: the 32 MiB that may wait are full at the eighth. All but the
+  // first are rejected, which is cheap; their payloads weigh as much.
+  constexpr uint64_t kMessages = 40;
+  constexpr int kTokens = 64;
+  service::Door door;
+  harness_.hooks().before = [&](const std::string& called) {
+    if (called == "InsertTokens") door.WaitHere();
+    return absl::OkStatus();
+  };
+  Context context;
+  auto stream = memories_->InsertStream(&context);
+  ASSERT_TRUE(stream->Write(MessageOf(1, 1, true)));
+  door.WaitUntilSomebodyWaits();
+  std::atomic<uint64_t> written{1};
+  std::thread writer([&] {
+    v1::InsertStreamRequest message = MessageOf(2, kTokens);
+    for (v1::Token& token : *message.mutable_tokens()) {
+      token.add_key(0);
+      token.set_payload(std::string(64 << 10, 'p'));
+    }
+    for (uint64_t sequence = 2; sequence <= kMessages; ++sequence) {
+      message.set_sequence(sequence);
+      if (!stream->Write(message)) break;
+      written = sequence;
+    }
+    stream->WritesDone();
+  });
+  // Writes go on until the server stops reading; what both ends of the connection buffer is added.
+  uint64_t before = 0;
+  while (written < 6 || written != before) {
+    before = written;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+  EXPECT_LT(before, 20u);
+  door.Open();
+  v1::InsertStreamResponse ack;
+  uint64_t rejected = 0;
+  while (stream->Read(&ack)) {
+    rejected += ack.rejected();
+    EXPECT_LE(ack.rejected(), 7u * kTokens) << "a group above 32 MiB";
+  }
+  writer.join();
+  EXPECT_THAT(stream->Finish(), RpcOk());
+  EXPECT_EQ(ack.acknowledged_sequence(), kMessages);
+  EXPECT_EQ(rejected, (kMessages - 1) * kTokens);
+}
+
 TEST_F(StreamTest, AClientThatVanishesLeavesTheServerWorking) {
   for (int i = 0; i < 10; ++i) {
     auto context = std::make_unique<Context>();
@@ -289,6 +337,39 @@ TEST_F(StreamTest, DrainCommitsWhatAStreamHasReceived) {
   door.Open();
   v1::InsertStreamResponse sum;
   EXPECT_TRUE(ReadUpTo(*stream, 1, &sum));
+  EXPECT_FALSE(stream->Read(&sum));
+  EXPECT_THAT(stream->Finish(), RpcCode(StatusCode::UNAVAILABLE));
+  drain.join();
+  EXPECT_EQ(Tokens(), 1u);
+}
+
+TEST_F(StreamTest, DrainReadsNothingNew) {
+  service::Door door;
+  harness_.hooks().before = [&](const std::string& called) {
+    if (called == "InsertTokens") door.WaitHere();
+    return absl::OkStatus();
+  };
+  Context context;
+  auto stream = memories_->InsertStream(&context);
+  ASSERT_TRUE(stream->Write(MessageOf(1, 1, true)));
+  door.WaitUntilSomebodyWaits();
+  std::thread drain([&] { server_->Drain(absl::Seconds(25)); });
+  // A new stream is refused once the running ones have been told to stop.
+  grpc::Status status;
+  while (status.error_code() != StatusCode::UNAVAILABLE) {
+    Context other_context;
+    auto other = memories_->InsertStream(&other_context);
+    other->WritesDone();
+    status = other->Finish();
+  }
+  for (uint64_t sequence = 2; sequence <= 10; ++sequence) {
+    ASSERT_TRUE(stream->Write(MessageOf(sequence, 1)));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  door.Open();
+  v1::InsertStreamResponse sum;
+  EXPECT_TRUE(ReadUpTo(*stream, 1, &sum));
+  EXPECT_EQ(sum.acknowledged_sequence(), 1u);
   EXPECT_FALSE(stream->Read(&sum));
   EXPECT_THAT(stream->Finish(), RpcCode(StatusCode::UNAVAILABLE));
   drain.join();
