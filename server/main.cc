@@ -56,7 +56,15 @@ absl::Status WritePortFile(const std::string& path, uint16_t port) {
   return absl::OkStatus();
 }
 
-absl::Status Serve(const Config& config, service::EventLog& log, const sigset_t& stop_signals) {
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+absl::Status Serve(const Config& config, service::EventLog& log) {
   const absl::Time begin = absl::Now();
   service::ServiceOptions service_options;
   service_options.data = config.data;
@@ -65,6 +73,11 @@ absl::Status Serve(const Config& config, service::EventLog& log, const sigset_t&
   service_options.tenant.log = &log;
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<service::Service> service,
                          service::Service::Open(service_options));
+  // Until here a signal ended the process at once, which is as safe as kill -9 and does not make
+  // anybody wait for a long start. From here they wait for sigwait. Blocked before gRPC starts its
+  // threads, which inherit this; opening the service starts none.
+  const sigset_t stop_signals = StopSignals();
+  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
   rpc::ServerOptions rpc_options;
   rpc_options.listen = config.listen;
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::RpcServer> server,
@@ -106,16 +119,9 @@ int Main(const std::vector<std::string>& arguments) {
   library_log = &log;
   gpr_set_log_function(LogFromGrpc);
   google::protobuf::SetLogHandler(LogFromProtobuf);
-
-  // Blocked before any thread exists, so that only sigwait receives them.
-  sigset_t stop_signals;
-  sigemptyset(&stop_signals);
-  sigaddset(&stop_signals, SIGTERM);
-  sigaddset(&stop_signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
 
-  const absl::Status status = Serve(config, log, stop_signals);
+  const absl::Status status = Serve(config, log);
   if (status.ok()) return 0;
   log.Write(
       service::LogLevel::kError, "failed",

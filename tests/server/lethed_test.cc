@@ -2,9 +2,11 @@
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -80,6 +82,18 @@ class Daemon {
                                grpc::InsecureChannelCredentials());
   }
   void Signal(int signal) { kill(pid_, signal); }
+  bool EndsWithin(absl::Duration limit) {
+    const absl::Time deadline = absl::Now() + limit;
+    while (pid_ > 0 && absl::Now() < deadline) {
+      if (waitpid(pid_, &status_, WNOHANG) == pid_) pid_ = 0;
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    return pid_ == 0;
+  }
+  std::ptrdiff_t Threads() const {
+    return std::distance(std::filesystem::directory_iterator(absl::StrCat("/proc/", pid_, "/task")),
+                         std::filesystem::directory_iterator());
+  }
   // The exit code, or 128 + the signal.
   int Wait() {
     if (pid_ > 0) waitpid(pid_, &status_, 0);
@@ -176,6 +190,38 @@ TEST_F(LethedTest, StopsOrderlyOnEitherSignalAndKeepsEverything) {
     }
     EXPECT_THAT(events, testing::IsSupersetOf({"serving", "stopping", "stopped"}));
     EXPECT_THAT(daemon.Log(), testing::Not(HasSubstr("a3")));
+  }
+}
+
+TEST_F(LethedTest, ASignalDuringStartUpEndsItAtOnce) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    // The first start on a folder makes a key and says so; here its log is a pipe that is full, so
+    // that it waits there, in the middle of opening the service.
+    const service::TempDir folder;
+    const std::string log = folder.path() + "/log";
+    ASSERT_EQ(mkfifo(log.c_str(), 0600), 0);
+    const int pipe = open(log.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    ASSERT_GE(pipe, 0);
+    const std::string page(4096, '\n');
+    while (write(pipe, page.data(), page.size()) > 0) {
+    }
+    Daemon daemon(folder.path(), {"--data", folder.path() + "/data", "--listen", "127.0.0.1:0"});
+    const std::string key = folder.path() + "/data/keys/signing.pem";
+    for (int tries = 0; tries < 1000 && access(key.c_str(), F_OK) != 0; ++tries) {
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    ASSERT_EQ(access(key.c_str(), F_OK), 0);
+    absl::SleepFor(absl::Milliseconds(50));
+#ifndef __SANITIZE_THREAD__  // which has a thread of its own
+    // Signals are blocked only after this, which is right while there is one thread.
+    EXPECT_EQ(daemon.Threads(), 1);
+#endif
+    daemon.Signal(signal);
+    EXPECT_TRUE(daemon.EndsWithin(absl::Seconds(5)));
+    if (!HasFailure()) {
+      EXPECT_EQ(daemon.Wait(), 128 + signal);
+    }
+    close(pipe);
   }
 }
 
