@@ -98,6 +98,8 @@ class NdjsonSource : public TokenSource {
     for (const auto& [name, value] : object.items()) {
       if (name == "id") {
         ReadString(value, "id", token.id, item);
+        // An id is left out by leaving out the member; an empty one is a slip of the exporter.
+        if (token.id.empty()) Fault(Kind::kBadLine, "id", "is empty", item);
       } else if (name == "key") {
         ReadNumbers(value, "key", token.key, item);
       } else if (name == "value") {

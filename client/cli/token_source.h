@@ -58,7 +58,8 @@ absl::StatusOr<std::unique_ptr<TokenSource>> OpenCsv(std::istream& stream,
                                                      const CsvMapping& mapping);
 
 // A JSON object a line: {"id","key":[...],"value":[...],"subject","labels":{...},"payload"}; only
-// key must be there, other members are refused. null in key or value is a missing number.
+// key must be there, an id that is there must not be empty, other members are refused. null in key
+// or value is a missing number.
 std::unique_ptr<TokenSource> OpenNdjson(std::istream& stream);
 
 }  // namespace lethe::cli

@@ -60,6 +60,7 @@ TEST(NdjsonTest, ErrorsNameThePlaceAndNeverTheData) {
       {"{\"key\":[1],\"value\":[1,true]}", "line 1, value[1]: not a number"},
       {"{\"key\":[1,null]}", "line 1, key[1]: the number is missing", Kind::kMissing},
       {"{\"key\":[null],\"id\":7}", "line 1, id: must be a string"},
+      {"{\"key\":[null],\"id\":\"\"}", "line 1, id: is empty"},
       {"{\"key\":[1e999]}", "line 1: a number is out of range"},
       {"{\"key\":[1],\"labels\":[]}", "line 1, labels: must be an object"},
       {"{\"key\":[1],\"labels\":{\"secret\":1}}", "line 1, labels: must be a string"},
