@@ -181,6 +181,13 @@ std::string DescribeInOneLine(const CertificateBody& body) {
   return line.substr(0, kColumns);
 }
 
+std::string FailureWords(const ChainResult& result) {
+  const std::string word(Name(result.failure));
+  return result.failure == Failure::kEmptyChain
+             ? word
+             : absl::StrCat(word, " at entry ", result.failed_index);
+}
+
 std::string DescribeFailure(absl::string_view words, absl::string_view message) {
   std::string out = absl::StrCat("REFUSED   ", words, "\n");
   AppendField(out, "", message);

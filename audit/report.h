@@ -24,6 +24,9 @@ std::string DescribeBody(const CertificateBody& body);
 // One line of at most 80 columns: sequence, time, kind, erased tokens, partition sizes (S/E/R).
 std::string DescribeInOneLine(const CertificateBody& body);
 
+// The word of a failure and where it is: "sequence-gap at entry 2". An empty chain has no place.
+std::string FailureWords(const ChainResult& result);
+
 // "REFUSED" with the word of the failure, and the sentence under it.
 std::string DescribeFailure(absl::string_view words, absl::string_view message);
 

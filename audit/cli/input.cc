@@ -23,6 +23,8 @@ namespace {
 // A line holds envelope and leaf in base64.
 constexpr size_t kMaxLineBytes = 2 * kMaxEnvelopeBytes;
 constexpr size_t kMaxNumberDigits = 16;
+// What `lethe certificate export` writes into its folder.
+constexpr char kChainFile[] = "chain.jsonl";
 
 struct CloseFile {
   void operator()(std::FILE* file) const {
@@ -106,6 +108,10 @@ absl::Status ReadFolder(const std::string& path,
   }
   if (error)
     return absl::UnavailableError(absl::StrCat("cannot read ", path, ": ", error.message()));
+  if (envelopes.empty() && leaves.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": a folder with neither ", kChainFile,
+                                                   " nor N.envelope.json and N.leaf.json"));
+  }
   for (const auto& [number, leaf] : leaves) {
     if (envelopes.find(number) == envelopes.end()) {
       return absl::InvalidArgumentError(absl::StrCat("sequence ", number, ": no envelope"));
@@ -146,8 +152,12 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, size_t limit) {
 absl::Status ReadChain(const std::string& path,
                        const std::function<bool(const OwnedEntry&)>& consume) {
   std::error_code error;
-  const bool folder = path != "-" && std::filesystem::is_directory(path, error);
-  return folder ? ReadFolder(path, consume) : ReadLines(path, consume);
+  if (path == "-" || !std::filesystem::is_directory(path, error)) return ReadLines(path, consume);
+  const std::string chain = absl::StrCat(path, "/", kChainFile);
+  // Whatever it is: one that cannot be read must not give way to other files beside it.
+  return std::filesystem::exists(std::filesystem::symlink_status(chain, error))
+             ? ReadLines(chain, consume)
+             : ReadFolder(path, consume);
 }
 
 }  // namespace lethe::audit::cli

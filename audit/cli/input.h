@@ -22,9 +22,10 @@ struct OwnedEntry {
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t limit);
 
 // Calls `consume` for each entry of an exported log in order until it returns false. The path is a
-// folder with <sequence>.envelope.json and <sequence>.leaf.json, or a JSON Lines file (or "-") with
-// {"sequence":n,"envelope":"base64","leaf":"base64"} a line. UNAVAILABLE when something cannot be
-// read, INVALID_ARGUMENT when an entry has no such form, with its line or name.
+// JSON Lines file (or "-") with {"sequence":n,"envelope":"base64","leaf":"base64"} a line, a folder
+// that holds such a file as chain.jsonl, or else one with <sequence>.envelope.json and
+// <sequence>.leaf.json. UNAVAILABLE when something cannot be read, INVALID_ARGUMENT when a folder
+// has neither or an entry has no such form, with its line or name.
 absl::Status ReadChain(const std::string& path,
                        const std::function<bool(const OwnedEntry&)>& consume);
 

@@ -39,7 +39,8 @@ Examples
 constexpr char kChainFooter[] =
     R"(PATH is a JSON Lines file (- for standard input) with an object a line,
   {"sequence":0,"envelope":"base64","leaf":"base64"}
-or a folder with the files N.envelope.json and N.leaf.json for N = 0, 1, ...
+or a folder with such a file named chain.jsonl, as `lethe certificate export`
+writes it, or with the files N.envelope.json and N.leaf.json for N = 0, 1, ...
 
 )";
 
@@ -148,8 +149,7 @@ int RunChain(const Options& options, const VerificationKey& key) {
     return ExitCode(result.failure);
   }
   if (!result.ok()) {
-    Print(DescribeFailure(absl::StrCat(Name(result.failure), " at entry ", result.failed_index),
-                          result.message));
+    Print(DescribeFailure(FailureWords(result), result.message));
     return ExitCode(result.failure);
   }
   Print(absl::StrCat("VERIFIED  ", result.verified, " certificates, from the first on\n",

@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "audit/encoding.h"
+#include "audit/report.h"
 #include "audit/verify.h"
 #include "client/cli/certificate_file.h"
 #include "client/cli/certificate_view.h"
@@ -26,7 +28,12 @@ struct Arguments {
   std::string which;
   std::string key;
   std::string key_file;
+  std::optional<uint64_t> count;
+  std::string head;
   std::string out;
+
+  // Whether the end of a chain is told.
+  bool anchored() const { return count.has_value() || !head.empty(); }
 };
 
 bool IsHex(absl::string_view text) {
@@ -111,7 +118,7 @@ absl::StatusOr<audit::VerificationKey> PinnedKey(const Arguments& arguments) {
   return key;
 }
 
-int ReportCertificate(Context& context, const audit::CertificateResult& result) {
+int ReportCertificate(Context& context, const audit::CertificateResult& result, bool leaf_given) {
   if (!result.ok()) {
     return context.NotVerified(
         absl::StrCat(std::string(audit::Name(result.failure)), ": ", result.message));
@@ -120,12 +127,14 @@ int ReportCertificate(Context& context, const audit::CertificateResult& result) 
   const std::string leaf_hash = audit::Hex(result.leaf_hash);
   Print(context,
         {{"verified", true},
+         {"leaf_checked", leaf_given},
          {"id", result.id},
          {"origin", result.body->origin},
          {"sequence", result.body->sequence},
          {"kind", kind},
          {"leaf_hash", leaf_hash}},
-        RenderFields({{"verified", "yes: signature, statement and log entry"},
+        RenderFields({{"verified", leaf_given ? "yes: signature, statement and log entry"
+                                              : "yes: signature and statement; leaf not given"},
                       {"certificate", result.id},
                       {"origin", result.body->origin},
                       {"sequence", FormatCount(result.body->sequence)},
@@ -134,24 +143,36 @@ int ReportCertificate(Context& context, const audit::CertificateResult& result) 
   return kExitOk;
 }
 
-int ReportChain(Context& context, const audit::ChainResult& result) {
+int ReportChain(Context& context, const audit::ChainResult& result, bool anchored) {
   if (!result.ok()) {
-    return context.NotVerified(absl::StrCat("certificate ", result.failed_index + 1, ": ",
-                                            std::string(audit::Name(result.failure)), ": ",
-                                            result.message));
+    return context.NotVerified(absl::StrCat(audit::FailureWords(result), ": ", result.message));
   }
   const std::string last = audit::Hex(result.last_leaf_hash);
   const std::string root = audit::Hex(result.root);
   Print(context,
         {{"verified", true},
+         {"tail_checked", anchored},
          {"certificates", result.verified},
          {"last_leaf_hash", last},
          {"root", root}},
         RenderFields({{"verified", "yes: every certificate, and each names the one before it"},
+                      {"tail", anchored ? "as expected"
+                                        : "a missing one cannot be seen without --count or --head"},
                       {"certificates", FormatCount(result.verified)},
                       {"last leaf", last},
                       {"tree root", root}}));
   return kExitOk;
+}
+
+absl::StatusOr<audit::ChainExpectations> Expectations(const Arguments& arguments) {
+  audit::ChainExpectations expectations;
+  expectations.size = arguments.count;
+  if (!arguments.head.empty()) {
+    const absl::StatusOr<audit::Digest> head = audit::DecodeDigest(arguments.head);
+    if (!head.ok()) return absl::InvalidArgumentError("--head: not 64 hex digits");
+    expectations.last_leaf_hash = *head;
+  }
+  return expectations;
 }
 
 // Files first: they need no server.
@@ -160,6 +181,12 @@ int Verify(Context& context, const Arguments& arguments) {
   if (!key.ok()) {
     return absl::IsInvalidArgument(key.status()) ? context.UsageError(key.status().message())
                                                  : context.FileError(key.status().message());
+  }
+  const absl::StatusOr<audit::ChainExpectations> expectations = Expectations(arguments);
+  if (!expectations.ok()) return context.UsageError(expectations.status().message());
+  const bool is_chain = absl::EndsWith(arguments.which, ".jsonl");
+  if (arguments.anchored() && !is_chain) {
+    return context.UsageError("--count and --head are for a chain, a file that ends in .jsonl");
   }
   std::error_code error;
   if (!std::filesystem::exists(arguments.which, error)) {
@@ -176,11 +203,12 @@ int Verify(Context& context, const Arguments& arguments) {
     if (result.ok() && arguments.which.size() == kIdDigits && result.id != arguments.which) {
       return context.NotVerified("the server sent another certificate than the one asked for");
     }
-    return ReportCertificate(context, result);
+    return ReportCertificate(context, result, /*leaf_given=*/true);
   }
-  if (absl::EndsWith(arguments.which, ".jsonl")) {
-    const absl::StatusOr<audit::ChainResult> result = VerifyChainFile(arguments.which, *key);
-    return result.ok() ? ReportChain(context, *result)
+  if (is_chain) {
+    const absl::StatusOr<audit::ChainResult> result =
+        VerifyChainFile(arguments.which, *key, *expectations);
+    return result.ok() ? ReportChain(context, *result, arguments.anchored())
                        : context.FileError(result.status().message());
   }
   const absl::StatusOr<std::string> envelope = ReadSmallFile(arguments.which);
@@ -188,7 +216,8 @@ int Verify(Context& context, const Arguments& arguments) {
   // An editor's or a shell's last line break is not part of an envelope.
   return ReportCertificate(
       context,
-      audit::VerifyCertificate(absl::StripTrailingAsciiWhitespace(*envelope), std::nullopt, *key));
+      audit::VerifyCertificate(absl::StripTrailingAsciiWhitespace(*envelope), std::nullopt, *key),
+      /*leaf_given=*/false);
 }
 
 int Export(Context& context, const Arguments& arguments) {
@@ -246,6 +275,10 @@ void AddCertificateCommands(CLI::App& app, Context& context, Action& action) {
       ->type_name("");
   verify->add_option("--key", arguments->key, "The tenant's verification key")->type_name("VKEY");
   verify->add_option("--key-file", arguments->key_file, "A file that holds it")->type_name("PATH");
+  verify->add_option("--count", arguments->count, "How many certificates a chain must have")
+      ->type_name("N");
+  verify->add_option("--head", arguments->head, "Leaf hash of the last certificate of a chain")
+      ->type_name("HEX");
   verify->callback([&context, &action, arguments] {
     action = [&context, arguments] { return Verify(context, *arguments); };
   });

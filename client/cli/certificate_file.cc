@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "audit/encoding.h"
@@ -80,10 +81,11 @@ absl::Status WriteFile(const std::string& path, absl::string_view content) {
 }
 
 absl::StatusOr<audit::ChainResult> VerifyChainFile(const std::string& path,
-                                                   const audit::VerificationKey& key) {
+                                                   const audit::VerificationKey& key,
+                                                   audit::ChainExpectations expectations) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
-  audit::ChainVerifier verifier(key, {});
+  audit::ChainVerifier verifier(key, std::move(expectations));
   std::string text;
   for (uint64_t line = 1; std::getline(file, text); ++line) {
     if (text.empty()) continue;

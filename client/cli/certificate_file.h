@@ -29,7 +29,8 @@ absl::Status WriteFile(const std::string& path, absl::string_view content);
 // Verifies a chain.jsonl entry by entry in bounded memory. A status for a file that is no such file
 // (naming the line); otherwise what the verifier said.
 absl::StatusOr<audit::ChainResult> VerifyChainFile(const std::string& path,
-                                                   const audit::VerificationKey& key);
+                                                   const audit::VerificationKey& key,
+                                                   audit::ChainExpectations expectations);
 
 }  // namespace lethe::cli
 

@@ -212,7 +212,9 @@ TEST_F(CliTest, ReadsAFolder) {
     Write(absl::StrCat("000", name, ".envelope.json"), chain_[content].envelope);
     Write(absl::StrCat("000", name, ".leaf.json"), chain_[content].leaf);
   };
-  EXPECT_EQ(Verify("chain .").code, 5);
+  const Outcome nothing = Verify("chain .");
+  EXPECT_EQ(nothing.code, 3);
+  EXPECT_THAT(nothing.out, AllOf(HasSubstr("chain.jsonl"), HasSubstr("N.envelope.json")));
   for (size_t i = 0; i < 4; ++i) write_entry(i, i);
   Write("README", "not an entry");
   EXPECT_EQ(Verify("chain . --count 4").code, 0);
@@ -224,6 +226,31 @@ TEST_F(CliTest, ReadsAFolder) {
   Write("0001.leaf.json", chain_[1].leaf);
   Write("1.leaf.json", chain_[1].leaf);
   EXPECT_EQ(Verify("chain .").code, 3);
+}
+
+TEST_F(CliTest, ReadsTheFolderOfAnExport) {
+  std::filesystem::create_directory(folder_ / "out");
+  WriteLog("out/chain.jsonl", {0, 1, 2, 3});
+  Write("out/0-01234567.json", chain_[0].envelope);
+  const Outcome whole = Verify("chain out --count 4");
+  EXPECT_EQ(whole.code, 0) << whole.out;
+  EXPECT_THAT(whole.out, HasSubstr("VERIFIED  4 certificates"));
+  WriteLog("out/chain.jsonl", {0, 1, 3});
+  EXPECT_EQ(Verify("chain out").code, 5);
+  // The file counts, whatever lies beside it and even when it cannot be read.
+  Write("out/0.envelope.json", chain_[0].envelope);
+  Write("out/0.leaf.json", chain_[0].leaf);
+  EXPECT_EQ(Verify("chain out").code, 5);
+  std::filesystem::remove(folder_ / "out/chain.jsonl");
+  EXPECT_EQ(Verify("chain out").code, 0);
+  std::filesystem::create_symlink("absent", folder_ / "out/chain.jsonl");
+  EXPECT_EQ(Verify("chain out").code, 2);
+}
+
+TEST_F(CliTest, AnEmptyLogHasNoPlace) {
+  WriteLog("empty.jsonl", {});
+  EXPECT_EQ(Verify("chain empty.jsonl").out,
+            "REFUSED   empty-chain\n              There is no certificate to verify.\n");
 }
 
 TEST_F(CliTest, WrapsLongTextAndCannotBeSteeredByIt) {
@@ -289,9 +316,8 @@ TEST_F(CliTest, TheDocumentsExampleIsTheGoldenOne) {
 }
 
 TEST_F(CliTest, TheDocumentsWalkAcceptsAChainAndStopsAtAnyChange) {
-  if (Shell("openssl version && sha256sum --version && base64 --version").code != 0) {
-    GTEST_SKIP() << "no openssl or coreutils";
-  }
+  const Outcome tools = Shell("openssl version && sha256sum --version && base64 --version");
+  ASSERT_EQ(tools.code, 0) << tools.out;
   const std::string document = ReadAll(LETHE_SOURCE_DIR "/docs/certificate_format.md");
   Write("walk.sh", Block(document, "```sh", document.find("## 8. The walk")));
   const auto walk = [&](const std::string& envelope, const std::string& leaf,

@@ -13,6 +13,7 @@ namespace lethe::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class CertificateTest : public CliTest {
@@ -78,7 +79,10 @@ TEST_F(CertificateTest, ExportedFilesVerifyOfflineWithTheRightKeyOnly) {
   EXPECT_EQ(ReadFile(file), server_->log[1].envelope);
   server_ = nullptr;  // a call would crash: offline means offline
   const std::string key = client::FakeConnection().vkey();
-  EXPECT_EQ(Verify(file, key).status, kExitOk);
+  const CliResult lone = Verify(file, key);
+  EXPECT_EQ(lone.status, kExitOk) << lone.err;
+  EXPECT_THAT(lone.out, StartsWith("verified     yes: signature and statement; leaf not given\n"));
+  EXPECT_THAT(lone.out, Not(HasSubstr("log entry")));
   const CliResult chain = Verify(out + "/chain.jsonl", key);
   EXPECT_EQ(chain.status, kExitOk) << chain.err;
   EXPECT_THAT(chain.out, HasSubstr("certificates  3\n"));
@@ -101,7 +105,9 @@ TEST_F(CertificateTest, IdsAreTheHashesThatOpensslComputes) {
 }
 
 TEST_F(CertificateTest, VerifyByIdAsksTheServer) {
-  EXPECT_EQ(Verify(id(0), server_->vkey()).status, kExitOk);
+  const CliResult first = Verify(id(0), server_->vkey());
+  EXPECT_EQ(first.status, kExitOk);
+  EXPECT_THAT(first.out, HasSubstr("yes: signature, statement and log entry\n"));
   EXPECT_EQ(Verify("2", server_->vkey()).status, kExitOk);
   EXPECT_EQ(Verify(std::string(64, '0'), server_->vkey()).status,
             kExitRpcBase + static_cast<int>(absl::StatusCode::kNotFound));
@@ -129,7 +135,10 @@ TEST_F(CertificateTest, TamperedChainsAreRefusedWithTheirReason) {
   EXPECT_THAT(VerifyLines({lines[1], lines[2]}).err, HasSubstr("missing-head"));
   EXPECT_THAT(VerifyLines({lines[0], lines[2]}).err, HasSubstr("sequence-gap"));
   EXPECT_THAT(VerifyLines({lines[0], lines[0]}).err, HasSubstr("sequence-repeated"));
-  EXPECT_EQ(VerifyLines({}).status, kExitNotVerified);
+  EXPECT_THAT(VerifyLines({lines[0], lines[2]}).err, HasSubstr("at entry 1: "));
+  const CliResult empty = VerifyLines({});
+  EXPECT_EQ(empty.status, kExitNotVerified);
+  EXPECT_EQ(empty.err, "lethe: error: empty-chain: There is no certificate to verify.\n");
   for (const std::string& text :
        {std::string("no json"), std::string("[]"), std::string("{\"sequence\":0}"),
         std::string("{\"sequence\":-1,\"envelope\":\"\",\"leaf\":\"\"}"),
@@ -138,6 +147,30 @@ TEST_F(CertificateTest, TamperedChainsAreRefusedWithTheirReason) {
     EXPECT_EQ(result.status, kExitFile) << text;
     EXPECT_THAT(result.err, HasSubstr("c.jsonl: line 1: "));
   }
+}
+
+TEST_F(CertificateTest, AMissingTailShowsAgainstCountAndHeadOnly) {
+  const std::vector<std::string> lines = ChainLines();
+  const std::string whole = WriteFile("whole.jsonl", absl::StrCat(lines[0], "\n", lines[1], "\n"));
+  const auto verify = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"certificate", "verify", whole, "--key", server_->vkey()});
+    return Run(more);
+  };
+  const CliResult free = verify({});
+  EXPECT_EQ(free.status, kExitOk);
+  EXPECT_THAT(free.out,
+              HasSubstr("tail          a missing one cannot be seen without --count or --head\n"));
+  const Json json = Json::parse(verify({"-o", "json"}).out);
+  EXPECT_EQ(json["tail_checked"], false);
+  const std::string head = json["last_leaf_hash"];
+  EXPECT_EQ(Json::parse(verify({"--head", head, "-o", "json"}).out)["tail_checked"], true);
+  const CliResult anchored = verify({"--count", "2", "--head", head});
+  EXPECT_EQ(anchored.status, kExitOk) << anchored.err;
+  EXPECT_THAT(anchored.out, HasSubstr("tail          as expected\n"));
+  EXPECT_THAT(verify({"--count", "3"}).err, HasSubstr("truncated at entry 2: "));
+  EXPECT_THAT(verify({"--count", "1"}).err, HasSubstr("unexpected-tail at entry 1: "));
+  EXPECT_THAT(verify({"--head", std::string(64, '0')}).err, HasSubstr("truncated"));
+  EXPECT_EQ(verify({"--count", "3"}).status, kExitNotVerified);
 }
 
 TEST_F(CertificateTest, AnIdThatIsNoHashNeverBecomesAPath) {
