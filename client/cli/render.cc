@@ -165,8 +165,8 @@ Fields ToFields(const client::ForgetResult& result) {
                    {"not found", FormatCount(result.not_found)},
                    {"already erased", FormatCount(result.already_erased)},
                    {"held", FormatCount(result.held)},
-                   {"partition before", Text(result.before)},
-                   {"partition after", Text(result.after)}};
+                   {"before", Text(result.before)},
+                   {"after", Text(result.after)}};
   if (result.verdict != client::Verdict::kUnspecified) {
     fields.push_back({"verdict", Text(result.verdict)});
   }

@@ -83,6 +83,10 @@ TEST_F(CliTest, WrongUsageExitsWithOneAndSaysNothingOnStandardOutput) {
       {{"insert", "-f", "x.csv", "--batch", "0"}, "--batch: must be in 1 to 10000"},
       {{"certificate", "verify", "x", "--key", "nonsense"}, "--key: "},
       {{"certificate", "verify", "x"}, "--key VKEY or --key-file PATH"},
+      {{"certificate", "verify", "x.jsonl", "--key", server_->vkey(), "--head", "zz"},
+       "--head: not 64 hex digits"},
+      {{"certificate", "verify", "x.json", "--key", server_->vkey(), "--count", "1"},
+       "--count and --head are for a chain"},
   };
   for (const auto& [arguments, message] : cases) {
     const CliResult result = Run(arguments);
@@ -305,9 +309,34 @@ TEST_F(CliTest, ForgetPrintsCountsAndCertificate) {
   EXPECT_EQ(json["request_id"], "r1");
   EXPECT_EQ(json["certificate_id"], server_->log.at(0).id);
   const CliResult table = RunIn({"forget", "--everything", "--yes"});
-  EXPECT_THAT(table.out, HasSubstr("erased            2\n"));
-  EXPECT_THAT(table.out, HasSubstr("certificate       " + server_->log.at(1).id + "\n"));
-  EXPECT_TRUE(std::regex_search(table.out, std::regex("request id        [0-9a-f]{32}\n")));
+  EXPECT_THAT(table.out, HasSubstr("erased          2\n"));
+  EXPECT_THAT(table.out, HasSubstr("before          2 margin, 0 error, 0 reserve\n"));
+  EXPECT_THAT(table.out, HasSubstr("certificate     " + server_->log.at(1).id + "\n"));
+  EXPECT_THAT(table.out, HasSubstr("subject salt    " + absl::StrCat(std::string(64, 'f'), "\n")));
+  EXPECT_TRUE(std::regex_search(table.out, std::regex("request id      [0-9a-f]{32}\n")));
+}
+
+TEST_F(CliTest, LinesOfDigestsFitIntoEightyColumns) {
+  Fill({"a", "b", "c"});
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"forget", "--id", "a"},
+                                             {"forget", "--id", "a", "--yes"},
+                                             {"memory", "describe", "--refit"},
+                                             {"memory", "get"},
+                                             {"certificate", "list"},
+                                             {"certificate", "show", "0"},
+                                             {"certificate", "verify", "0", "--key", "KEY"},
+                                             {"memory", "delete", "--yes"},
+                                             {"tenant", "delete", "t", "--yes"}}) {
+    std::vector<std::string> words = arguments;
+    if (words.back() == "KEY") words.back() = server_->vkey();
+    const CliResult result = RunIn(words);
+    const std::string text = result.out + result.err;
+    SCOPED_TRACE(text);
+    EXPECT_NE(text, "");
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  }
 }
 
 TEST_F(CliTest, AForgetWithoutAnswerTellsHowToAskAgain) {
@@ -416,6 +445,15 @@ TEST_F(InsertTest, ReadsNdjsonFromStandardInput) {
   EXPECT_EQ(result.status, kExitOk) << result.err;
   EXPECT_THAT(result.out, StartsWith("inserted           2\nunchanged          0\n"));
   ASSERT_EQ(tokens().size(), 2u);
+}
+
+TEST_F(InsertTest, AnEmptyIdInNdjsonIsRefusedByItsLine) {
+  const CliResult result =
+      RunIn({"insert", "-f", "-", "--format", "ndjson"},
+            "{\"id\":\"a\",\"key\":[1,2],\"value\":[3]}\n{\"id\":\"\",\"key\":[4,5]}\n");
+  EXPECT_EQ(result.status, kExitFile);
+  EXPECT_THAT(result.err, HasSubstr("line 2, id: is empty\n"));
+  EXPECT_EQ(tokens().size(), 1u);
 }
 
 TEST_F(InsertTest, ServerErrorsExitWithTheirCode) {

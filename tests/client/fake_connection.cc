@@ -246,6 +246,8 @@ absl::StatusOr<ForgetResult> FakeConnection::Forget(const ForgetRequest& request
   }
   if (request.dry_run || result.erased == 0) return result;
   result.verdict = Verdict::kProven;
+  result.receipt = {.request_salt = std::string(32, '\xff'),
+                    .subject_salt = std::string(32, '\xff')};
   result.state_digest = std::string(64, 'a');
   result.certificate_id = Certify(request.name.memory, result.before.margin, result);
   return result;
