@@ -10,9 +10,9 @@ namespace lethe::kernel {
 namespace {
 
 constexpr double kUnit = 0x1p-53;
-// exp_dot: largest exponent scale |x|^2 of a key with itself. e^300 leaves room for products of two
-// kernel values and sums of them.
-constexpr double kMaxDotExponent = 300.0;
+// Squares of differences below 2^-537 underflow; with the largest parameter, 2^333, and the square
+// root of laplacian that is an absolute error of the exponent below this.
+constexpr double kExponentUnderflow = 0x1p-170;
 // Below, exp is under 2^-1074 whatever the rounding.
 constexpr double kUnderflow = -750.0;
 
@@ -35,29 +35,26 @@ double AbsoluteDot(std::span<const double> x, std::span<const double> y) {
 
 absl::Status Validate(const Kernel& kernel) {
   const bool dot = kernel.kind == KernelKind::kExpDot;
-  if (!(kernel.parameter > 0.0) || !std::isfinite(kernel.parameter)) {
+  if (!(kernel.parameter >= kMinParameter) || !(kernel.parameter <= kMaxParameter)) {
     return absl::InvalidArgumentError(absl::StrCat(dot ? "kernel.scale" : "kernel.gamma",
-                                                   ": must be a finite number above 0, got ",
-                                                   kernel.parameter));
+                                                   ": must be in [", kMinParameter, ", ",
+                                                   kMaxParameter, "], got ", kernel.parameter));
   }
   return absl::OkStatus();
 }
 
 absl::Status ValidateKey(const Kernel& kernel, std::span<const double> key) {
-  if (kernel.kind == KernelKind::kExpDot) {
-    const double exponent = kernel.parameter * AbsoluteDot(key, key);
-    if (!(exponent <= kMaxDotExponent)) {
-      return absl::InvalidArgumentError(absl::StrCat("key: scale |key|^2 is ", exponent,
-                                                     ", above the limit of ", kMaxDotExponent,
-                                                     " for exp_dot"));
+  for (size_t k = 0; k < key.size(); ++k) {
+    if (!(std::abs(key[k]) <= kMaxCoordinate)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("key[", k, "]: is above ", kMaxCoordinate, " in magnitude"));
     }
-    return absl::OkStatus();
   }
-  double largest = 0.0;
-  for (const double coordinate : key) largest = std::max(largest, std::abs(coordinate));
-  // Squares of differences must not overflow.
-  if (largest > 1e150) {
-    return absl::InvalidArgumentError("key: a coordinate is above 1e150 in magnitude");
+  if (kernel.kind == KernelKind::kExpDot &&
+      !(kernel.parameter * AbsoluteDot(key, key) <= kMaxDotExponent)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key: scale times the sum of its squares is above ", kMaxDotExponent,
+                     ", too much for exp_dot"));
   }
   return absl::OkStatus();
 }
@@ -94,7 +91,7 @@ Approximate EvaluateDouble(const Kernel& kernel,
   }
   const double t = kernel.parameter * (kernel.kind == KernelKind::kRbf ? sum : std::sqrt(sum));
   const double value = std::exp(-t);
-  return {value, value * kUnit * 1.01 * (t * (d + 5) + 8) + 0x1p-1070};
+  return {value, value * (kUnit * 1.01 * (t * (d + 5) + 8) + kExponentUnderflow) + 0x1p-1070};
 }
 
 ApproximateDoubleDouble EvaluateDoubleDouble(const Kernel& kernel,
@@ -106,8 +103,9 @@ ApproximateDoubleDouble EvaluateDoubleDouble(const Kernel& kernel,
   const DoubleDouble value = ExpDoubleDouble(t);
   const double magnitude =
       kernel.kind == KernelKind::kExpDot ? kernel.parameter * AbsoluteDot(x, y) : std::abs(t.hi);
-  return {value,
-          value.hi * 1.01 * (magnitude * (d + 9) * kDoubleDoubleEpsilon + kExpEpsilon) + 0x1p-1060};
+  return {value, value.hi * (1.01 * (magnitude * (d + 9) * kDoubleDoubleEpsilon + kExpEpsilon) +
+                             kExponentUnderflow) +
+                     0x1p-1060};
 }
 
 ApproximateMp EvaluateMp(const Kernel& kernel,

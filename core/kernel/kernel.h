@@ -24,16 +24,24 @@ struct Kernel {
   friend bool operator==(const Kernel&, const Kernel&) = default;
 };
 
-// INVALID_ARGUMENT names "kernel.gamma" or "kernel.scale".
+// Within these limits no exponent overflows and none loses its digits to underflow.
+inline constexpr double kMinParameter = 1e-100;
+inline constexpr double kMaxParameter = 1e100;
+inline constexpr double kMaxCoordinate = 1e100;
+// exp_dot: scale sum x_k^2 of a key. e^300 leaves room for products and sums of kernel values.
+inline constexpr double kMaxDotExponent = 300.0;
+
+// Parameter in its limits. INVALID_ARGUMENT names "kernel.gamma" or "kernel.scale".
 absl::Status Validate(const Kernel& kernel);
 
-// Whether the kernel of this key with itself is far enough from overflow. INVALID_ARGUMENT names
-// "key" and the limit. Requires finite coordinates.
+// Coordinates and, for exp_dot, the exponent of the key with itself in their limits.
+// INVALID_ARGUMENT names "key" and the limit, never the key's numbers. Requires finite coordinates.
 absl::Status ValidateKey(const Kernel& kernel, std::span<const double> key);
 
 // kappa = exp(t): t in double-double. Relative error of a squared distance, and so of t for rbf and
-// laplacian, at most (d + 8) 2^-102; for exp_dot an absolute error of the same times scale sum |x_k
-// y_k|. Requires equal sizes. Cost about 20 d operations. Deterministic: plain arithmetic only.
+// laplacian, at most (d + 8) 2^-102, and an absolute one below 2^-170 from underflow; for exp_dot
+// an absolute error of (d + 8) 2^-102 scale sum |x_k y_k|. Requires equal sizes. Cost about 20 d
+// operations. Deterministic: plain arithmetic only.
 DoubleDouble Exponent(const Kernel& kernel, std::span<const double> x, std::span<const double> y);
 
 // A computed kernel value and a bound on its absolute error.

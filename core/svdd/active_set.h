@@ -25,8 +25,8 @@ struct DenseProblem {
   std::vector<std::vector<Real>> gram;  // symmetric, n x n
   std::vector<Real> cap;
   Real total;
-  Real gradient_tolerance;  // a sign of h within it counts as right
-  Real pivot_threshold;     // Cholesky pivots squared below it count as singular
+  std::vector<Real> gradient_tolerance;  // a sign of h_i within it counts as right
+  Real pivot_threshold;                  // Cholesky pivots squared below it count as singular
 };
 
 template <typename Real>
@@ -155,12 +155,12 @@ class ActiveSetSolver {
   Choice Choose(bool bland) {
     if (free_.empty()) return ChoosePair();
     size_t chosen = n_;
-    Real worst = problem_.gradient_tolerance;
+    Real worst(0.0);
     for (size_t i = 0; i < n_; ++i) {
       if (point_.label[i] == Label::kMargin) continue;
       const Real h = Slope(i) + point_.mu;
       const Real violation = point_.label[i] == Label::kReserve ? -h : h;
-      if (violation > worst) {
+      if (violation > problem_.gradient_tolerance[i] && violation > worst) {
         worst = violation;
         chosen = i;
         if (bland) break;
@@ -191,7 +191,9 @@ class ActiveSetSolver {
     }
     LETHE_CHECK(high_index < n_);
     point_.mu = high;
-    if (low_index == n_ || low <= high + problem_.gradient_tolerance) return Choice::kOptimal;
+    if (low_index == n_ || low <= high + problem_.gradient_tolerance[low_index]) {
+      return Choice::kOptimal;
+    }
     if (!Free(high_index) || !Free(low_index)) return Choice::kSingular;
     return Choice::kFreed;
   }

@@ -35,6 +35,29 @@ bool Solver::ErrorGroupsHoldTotal() const {
   return left == MpReal(0.0);
 }
 
+// Two keys a distance delta apart (in units of the kernel's width) have gradients and weights that
+// differ by powers of delta: what looks like a tie may be one of them. Four powers are allowed for
+// in the closest pair among the groups that a decision is about. O(groups^2 d).
+int Solver::TieBits() const {
+  std::vector<GroupIndex> groups = SupportGroups();
+  groups.insert(groups.end(), contested_.begin(), contested_.end());
+  double closest = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < groups.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const auto x = tokens_.Key(groups[i]);
+      const auto y = tokens_.Key(groups[j]);
+      double distance = 0.0;
+      for (size_t k = 0; k < x.size(); ++k) distance = std::max(distance, std::abs(x[k] - y[k]));
+      closest = std::min(closest, distance);
+    }
+  }
+  if (!(closest > 0.0) || std::isinf(closest)) return kTieBits;
+  const double width = std::log2(options_.kernel.parameter) *
+                       (options_.kernel.kind == kernel::KernelKind::kLaplacian ? 1.0 : 0.5);
+  constexpr int kBase = 256;
+  return std::max(kTieBits, kBase + static_cast<int>(std::ceil(-4 * (std::log2(closest) + width))));
+}
+
 // A lower bound on the gradients of the groups in the pool, in units of g. The contested are at 0.
 double Solver::ReserveSlack() const {
   if (!contested_.empty()) return 0.0;
@@ -85,6 +108,13 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
     SolveByActiveSet({});
     return Finding::kViolated;
   }
+  if (margin.empty()) {
+    // The weights are exact; mu stands at its upper end, known to within this.
+    for (Slot slot = 0; slot < supports_.slots(); ++slot) {
+      if (supports_[slot].role != Role::kError) continue;
+      bounds.mu = std::max(bounds.mu, supports_.BoundedGradient(slot).error);
+    }
+  }
   certificate.slack = bounds.Slack();
   if (SweepFindsViolators(bounds.Slack())) return Finding::kViolated;
   if (!contested_.empty()) return Finding::kUndecided;
@@ -103,7 +133,7 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
       if (SignOf(gradient.h, gradient.error + scale * bounds.Slack(), false) != Sign::kNegative) {
         return Finding::kUndecided;
       }
-      slack = std::min(slack, -gradient.h.hi / total_);
+      slack = std::min(slack, (-gradient.h.hi - gradient.error) / total_ - bounds.Slack());
     }
   }
 
@@ -111,17 +141,15 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
   if (margin.empty()) {
     // mu is an interval: [max over reserve of mu - h, min over error of mu - h].
     DoubleDouble high;
-    double high_error = 0.0;
     bool any = false;
     for (Slot slot = 0; slot < supports_.slots(); ++slot) {
       if (supports_[slot].role != Role::kError) continue;
       const Gradient gradient = supports_.BoundedGradient(slot);
       const DoubleDouble end = supports_.mu - gradient.h;
       if (!any || end < high) high = end;
-      high_error = std::max(high_error, gradient.error);
       any = true;
     }
-    certificate.mu_high = RoundToNearest(high / total, high_error / total_, false);
+    certificate.mu_high = RoundToNearest(high / total, bounds.mu / total_, false);
     if (!certificate.mu_high.has_value()) return Finding::kUndecided;
     const auto lowest = LowestReserve();
     if (!lowest.empty()) {
@@ -159,10 +187,9 @@ Solver::Finding Solver::CertifyMp(int bits, Certificate& certificate) {
   for (;;) {
     certificate = {};
     if (supports_.margin().empty() && !ErrorGroupsHoldTotal()) {
-      RepairMp(bits);
-      return Finding::kViolated;
+      return RepairMp(bits) ? Finding::kViolated : Finding::kUndecided;
     }
-    MpRung rung(options_.kernel, total_, tokens_, supports_, bits);
+    MpRung rung(options_.kernel, total_, tokens_, supports_, bits, TieBits());
     if (!rung.SolveMargin()) return Finding::kUndecided;
     const Enclosure<MpReal>& bounds = rung.bounds();
     const MpReal zero(0.0);
@@ -179,8 +206,7 @@ Solver::Finding Solver::CertifyMp(int bits, Certificate& certificate) {
       const Sign high = SignOf(room, bounds.weight, weight_tie);
       if (low == Sign::kOpen || high == Sign::kOpen) return Finding::kUndecided;
       if (low == Sign::kNegative || high == Sign::kNegative) {
-        RepairMp(bits);
-        return Finding::kViolated;
+        return RepairMp(bits) ? Finding::kViolated : Finding::kUndecided;
       }
       if (low == Sign::kTie || high == Sign::kTie) {
         if (factor_ok_) {
@@ -214,8 +240,11 @@ Solver::Finding Solver::CertifyMp(int bits, Certificate& certificate) {
     AddDrift();
     ReturnContested();
     const MpReal slack_mp = bounds.Slack();
-    // Including that the stored weights are double-doubles.
-    const double slack_double = ToDouble(slack_mp) + 0x1p-100 * total_ * std::max(1.0, rung.kmax());
+    // Including that the stored weights and mu are double-doubles.
+    double scale_max = 1.0;
+    for (const GroupIndex group : rung.groups()) scale_max = std::max(scale_max, Scale(group));
+    const double slack_double =
+        ToDouble(slack_mp) + 0x1p-100 * (total_ * scale_max + std::abs(supports_.mu.hi));
     if (SweepFindsViolators(slack_double)) return Finding::kViolated;
 
     // Signs of gradients: error groups, and reserve groups that double-double left open.
@@ -258,8 +287,7 @@ Solver::Finding Solver::CertifyMp(int bits, Certificate& certificate) {
                                rung.TieAllowed(gradient.error, total_ * scale * scale));
       if (sign == Sign::kOpen) return Finding::kUndecided;
       if (sign == (is_error ? Sign::kPositive : Sign::kNegative)) {
-        RepairMp(bits);
-        return Finding::kViolated;
+        return RepairMp(bits) ? Finding::kViolated : Finding::kUndecided;
       }
       slack =
           std::min(slack, sign == Sign::kTie ? 0.0 : std::abs(ToDouble(gradient.value)) / total_);
@@ -350,10 +378,24 @@ double Solver::QuadraticForm(const std::vector<SupportToken>& supports) const {
   return sum;
 }
 
-Solver::Certificate Solver::Certify() {
+// What rounding weights and mu to doubles moves the decision function by, added to its bound.
+void Solver::AddPublicationRounding(Certificate& certificate) const {
+  constexpr double kUnit = 0x1p-53;
+  double moved = 0.0;
+  for (const SupportToken& token : certificate.supports) {
+    moved += 2 * kUnit * token.alpha * Scale(tokens_.GroupOf(token.handle));
+  }
+  double mu = 0.0;
+  for (const auto& end : {certificate.mu, certificate.mu_low, certificate.mu_high}) {
+    mu = std::max(mu, std::abs(end.value_or(0.0)));
+  }
+  certificate.proof.decision_bound += (moved + kUnit * mu) * (1 + 0x1p-40);
+}
+
+std::optional<Solver::Certificate> Solver::Certify() {
   Certificate certificate;
-  // Every violation found lowers the objective; the bound is a safety net for our own mistakes.
-  for (int round = 0; round < 1000; ++round) {
+  // Every violation found lowers the objective, so this ends; the bound is a safety net.
+  for (int round = 0; round < 1000 && !gave_up_; ++round) {
     Finding finding = CertifyDoubleDouble(certificate);
     for (const int bits : kLadder) {
       if (finding != Finding::kUndecided) break;
@@ -363,12 +405,13 @@ Solver::Certificate Solver::Certify() {
       std::sort(certificate.supports.begin(), certificate.supports.end(),
                 [](const SupportToken& a, const SupportToken& b) { return a.handle < b.handle; });
       certificate.quadratic_form = QuadraticForm(certificate.supports);
+      AddPublicationRounding(certificate);
       return certificate;
     }
-    LETHE_CHECK(finding == Finding::kViolated);
+    if (finding == Finding::kUndecided) return std::nullopt;
     Settle();
   }
-  LETHE_CHECK(false);
+  return std::nullopt;
 }
 
 }  // namespace lethe::svdd

@@ -2,9 +2,11 @@
 //
 // With residual r (r_s = -h_s for s in S), r' = r - mean(r), mass error m0 = total - sum w, lambda
 // a lower bound on the smallest eigenvalue of K_SS and kmax >= K_ss (docs/math.md, section 4):
+// clang-format off
 //     |w - w*|_2 <= |r'| / (2 lambda)       + |m0| sqrt(kmax / lambda)
-//     |w - w*|_K <= |r'| / (2 sqrt(lambda)) + |m0| sqrt(kmax) (4) |mu - mu*| <= |mean(r)| + 2
-//     sqrt(kmax) |w - w*|_K
+//     |w - w*|_K <= |r'| / (2 sqrt(lambda)) + |m0| sqrt(kmax)                                     (4)
+//     |mu - mu*| <= |mean(r)| + 2 sqrt(kmax) |w - w*|_K
+// clang-format on
 // and a gradient outside S is off by at most sqrt(K_ii) 2 |w - w*|_K + |mu - mu*|.
 //
 // `Scalar` is double where the point is double-double, MpReal above: bounds of a high rung are

@@ -77,7 +77,8 @@ KktReport CheckKkt(const Snapshot& state,
       consistent &= !active || token.alpha == box;
     } else {
       ++counts.margin;
-      consistent &= token.label == Label::kMargin && token.alpha > 0.0 && token.alpha < box;
+      // The exact mass is strictly inside; rounded, it may stand on a bound.
+      consistent &= token.label == Label::kMargin && token.alpha >= 0.0 && token.alpha <= box;
     }
   }
   counts.reserve = n - state.supports.size();
@@ -113,10 +114,11 @@ KktReport CheckKkt(const Snapshot& state,
     magnitude = std::max(magnitude, std::abs(mu));
     const double g = slope + mu;
     double violation = 0.0;
-    if (label[i] == Label::kReserve) violation = std::max(0.0, -g);
-    if (label[i] == Label::kError) violation = std::max(0.0, g);
+    if (label[i] == Label::kReserve && !(g >= 0.0)) violation = -g;
+    if (label[i] == Label::kError && !(g <= 0.0)) violation = g;
     if (label[i] == Label::kMargin) violation = std::abs(g);
-    report.max_violation = std::max(report.max_violation, violation);
+    // Not std::max, which would lose a NaN.
+    if (!(violation <= report.max_violation)) report.max_violation = violation;
     report.gap += alpha[i] * std::max(g, 0.0) + std::max(0.0, box - alpha[i]) * std::max(-g, 0.0);
   }
   report.mass_error = std::abs(mass - 1.0);

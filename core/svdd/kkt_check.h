@@ -9,6 +9,7 @@
 #ifndef LETHE_CORE_SVDD_KKT_CHECK_H_
 #define LETHE_CORE_SVDD_KKT_CHECK_H_
 
+#include <cmath>
 #include <span>
 
 #include "core/svdd/snapshot.h"
@@ -24,7 +25,9 @@ struct KktReport {
       false;  // reserve <=> 0, error <=> C, margin strictly between; counts too
   // All of the above within tolerance.
   bool ok() const {
-    return labels_match_weights && max_violation <= tolerance && mass_error <= tolerance;
+    // Written so that a NaN anywhere is not ok, and an overflow does not excuse itself.
+    return labels_match_weights && std::isfinite(tolerance) && max_violation <= tolerance &&
+           mass_error <= tolerance;
   }
 };
 

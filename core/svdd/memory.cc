@@ -34,22 +34,32 @@ class ExactMemory::Impl {
  public:
   explicit Impl(const MemoryOptions& memory_options)
       : options(memory_options), solver(memory_options) {
-    state = std::make_shared<const Snapshot>(solver.Publish());
+    state = std::make_shared<const Snapshot>(solver.Publish().value());
   }
 
-  UpdateReport Finish(const PartitionCounts& before) {
-    state = std::make_shared<const Snapshot>(solver.Publish());
+  absl::StatusOr<UpdateReport> Finish(const PartitionCounts& before) {
+    std::optional<Snapshot> published = solver.Publish();
+    if (!published.has_value()) {
+      spent = true;
+      return Spent();
+    }
+    state = std::make_shared<const Snapshot>(*std::move(published));
     ++counters.updates;
     if (state->proof.precision_bits > kDoubleDoubleBits) ++counters.climbs;
     if (solver.method() == Method::kFallback) ++counters.fallbacks;
-    return {.before = before,
-            .after = state->counts,
-            .method = solver.method(),
-            .events = solver.events(),
-            .precision_bits = state->proof.precision_bits};
+    return UpdateReport{.before = before,
+                        .after = state->counts,
+                        .method = solver.method(),
+                        .events = solver.events(),
+                        .precision_bits = state->proof.precision_bits};
+  }
+
+  static absl::Status Spent() {
+    return absl::InternalError("the state of these tokens cannot be decided at any precision");
   }
 
   absl::Status CheckHandles(std::span<const TokenHandle> handles) const {
+    if (spent) return Spent();
     std::vector<TokenHandle> sorted(handles.begin(), handles.end());
     std::sort(sorted.begin(), sorted.end());
     for (size_t i = 0; i < sorted.size(); ++i) {
@@ -67,6 +77,7 @@ class ExactMemory::Impl {
   Solver solver;
   std::shared_ptr<const Snapshot> state;
   SolverCounters counters;
+  bool spent = false;  // the solver gave up: nothing but the last state is good
   TokenHandle last_handle = 0;
   bool any_handle = false;
 };
@@ -83,10 +94,18 @@ absl::Status ExactMemory::Validate(std::span<const double> key,
                                    std::span<const double> value) const {
   LETHE_RETURN_IF_ERROR(CheckVector("key", key, impl_->options.key_dimension));
   LETHE_RETURN_IF_ERROR(kernel::ValidateKey(impl_->options.kernel, key));
-  return CheckVector("value", value, impl_->options.value_dimension);
+  LETHE_RETURN_IF_ERROR(CheckVector("value", value, impl_->options.value_dimension));
+  for (size_t k = 0; k < value.size(); ++k) {
+    if (std::abs(value[k]) > kMaxValue) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("value[", k, "]: is above ", kMaxValue, " in magnitude"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<UpdateReport> ExactMemory::Insert(std::span<const NewToken> tokens) {
+  if (impl_->spent) return Impl::Spent();
   TokenHandle last = impl_->last_handle;
   bool any = impl_->any_handle;
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -124,7 +143,7 @@ std::shared_ptr<const Snapshot> ExactMemory::Refit() const {
   }
   Solver solver(impl_->options);
   solver.Insert(all);
-  return std::make_shared<const Snapshot>(solver.Publish());
+  return std::make_shared<const Snapshot>(solver.Publish().value_or(Snapshot(impl_->options)));
 }
 
 absl::StatusOr<std::shared_ptr<const Snapshot>> ExactMemory::Preview(
@@ -132,7 +151,9 @@ absl::StatusOr<std::shared_ptr<const Snapshot>> ExactMemory::Preview(
   LETHE_RETURN_IF_ERROR(impl_->CheckHandles(handles));
   Solver solver = impl_->solver;
   solver.Forget(handles);
-  return std::make_shared<const Snapshot>(solver.Publish());
+  std::optional<Snapshot> foreseen = solver.Publish();
+  if (!foreseen.has_value()) return Impl::Spent();
+  return std::make_shared<const Snapshot>(*std::move(foreseen));
 }
 
 size_t ExactMemory::size() const { return impl_->solver.tokens().size(); }

@@ -10,7 +10,9 @@
 // drift.
 //
 // Errors: absl::InvalidArgumentError / NotFoundError for bad calls, checked before anything changes
-// (strong guarantee). Determinism: a snapshot's bits depend on the retained tokens, their order and
+// (strong guarantee). absl::InternalError when no rung of the ladder can decide the state (keys
+// equal to thousands of bits): snapshot() stays, every later change is refused; make the memory
+// anew without them. Determinism: a snapshot's bits depend on the retained tokens, their order and
 // the options alone. Threads: compatible, not safe; snapshots may be read from any thread.
 #ifndef LETHE_CORE_SVDD_MEMORY_H_
 #define LETHE_CORE_SVDD_MEMORY_H_
@@ -76,7 +78,8 @@ class ExactMemory {
   std::shared_ptr<const Snapshot> snapshot() const;
 
   // The published state of a memory fed with this memory's tokens from scratch, by the cold solver.
-  // O(cold solve); does not change this memory.
+  // O(cold solve); does not change this memory. A refit that cannot be decided is an empty
+  // snapshot, which no memory with tokens equals.
   std::shared_ptr<const Snapshot> Refit() const;
 
   // The state that Forget(handles) would publish, without changing this memory.

@@ -12,11 +12,13 @@ MpRung::MpRung(const kernel::Kernel& kernel,
                double total,
                const TokenTable& tokens,
                const SupportSet& supports,
-               int bits)
+               int bits,
+               int tie_bits)
     : kernel_(kernel),
       total_(total),
       tokens_(tokens),
       bits_(bits),
+      tie_bits_(tie_bits),
       unit_(MpReal::PowerOfTwo(-bits)),
       mu_(supports.mu) {
   for (Slot slot = 0; slot < supports.slots(); ++slot) {
@@ -86,7 +88,8 @@ bool MpRung::SolveMargin() {
   }
   MpReal left(total_);
   for (const MpReal& weight : weights_) left -= weight;
-  const MpReal mass_error = Abs(left) + MpReal(total_ * (n + 4)) * unit_;
+  const MpReal mass_error =
+      Abs(left) + MpReal(total_ * static_cast<double>(groups_.size() + 4)) * unit_;
   bounds_ = Enclosure<MpReal>::Make(residual, rounding, mass_error, lambda_, kmax);
   kmax_ = ToDouble(kmax);
   return true;
@@ -112,7 +115,7 @@ MpRung::Bounded MpRung::GradientOf(GroupIndex group) {
 }
 
 bool MpRung::TieAllowed(const MpReal& error, double scale) const {
-  return error <= MpReal(scale) * MpReal::PowerOfTwo(-kTieBits) || bits_ == kTopRung;
+  return error <= MpReal(scale) * MpReal::PowerOfTwo(-tie_bits_) || bits_ == kTopRung;
 }
 
 const kernel::ApproximateMp& MpRung::Value(GroupIndex a, GroupIndex b) {

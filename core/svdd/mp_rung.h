@@ -25,7 +25,8 @@ class MpRung {
          double total,
          const TokenTable& tokens,
          const SupportSet& supports,
-         int bits);
+         int bits,
+         int tie_bits);
 
   // A computed number and a bound on its absolute error.
   struct Bounded {
@@ -62,6 +63,7 @@ class MpRung {
   const double total_;
   const TokenTable& tokens_;
   const int bits_;
+  const int tie_bits_;
   const MpReal unit_;  // 2^-bits
   std::vector<GroupIndex> groups_;
   std::vector<MpReal> weights_;

@@ -26,7 +26,9 @@ namespace lethe::svdd {
 
 inline constexpr int kMaxKeyDimension = 4096;
 inline constexpr int kMaxValueDimension = 4096;
-// At least this many tokens carry weight, and the solver holds their Gram matrix: 24 bytes a pair.
+inline constexpr double kMaxValue = 1e300;  // weighted sums of values stay finite
+// At least this many tokens carry weight, and the solver holds their Gram matrix: 24 bytes a pair,
+// and three times that during a cold solve.
 inline constexpr double kMaxCapacity = 4096;
 
 // The box C, exactly as the problem uses it.

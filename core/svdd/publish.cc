@@ -30,7 +30,8 @@ Snapshot Solver::MakeSnapshot(const Certificate& certificate) const {
   return snapshot;
 }
 
-Snapshot Solver::Publish() {
+std::optional<Snapshot> Solver::Publish() {
+  if (gave_up_) return std::nullopt;
   Snapshot snapshot(options_);
   if (!active_) {
     snapshot = WarmingSnapshot();
@@ -44,7 +45,9 @@ Snapshot Solver::Publish() {
       if (violated) Settle();
     }
     if (!reuse) {
-      certified_ = std::make_shared<const Certificate>(Certify());
+      std::optional<Certificate> certificate = Certify();
+      if (!certificate.has_value()) return std::nullopt;
+      certified_ = std::make_shared<const Certificate>(*std::move(certificate));
       certified_drift_ = drift_;
     }
     snapshot = MakeSnapshot(*certified_);

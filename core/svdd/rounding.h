@@ -16,6 +16,12 @@
 
 namespace lethe::svdd {
 
+// A bound on the rounding of one operation, or a few, with results of this size.
+inline double OperationError(const DoubleDouble& size) { return std::abs(size.hi) * 0x1p-100; }
+inline MpReal OperationError(const MpReal& size) {
+  return Abs(size) * MpReal::PowerOfTwo(4 - PrecisionScope::bits());
+}
+
 // The double nearest to every real in [value - error, value + error]; nullopt when they round to
 // different doubles and `tie` does not allow to take the midpoint that lies among them for exact.
 // Both neighbours of an exact midpoint are nearest; the one taken is that to which its decimal of
@@ -24,8 +30,9 @@ namespace lethe::svdd {
 inline constexpr int kTieDigits = 25;
 
 inline std::optional<double> RoundToNearest(const DoubleDouble& value, double error, bool /*tie*/) {
-  // value.lo +- error rounds; the widening covers that.
-  const double width = error * (1 + 0x1p-40) + std::abs(value.hi) * 0x1p-104 + 0x1p-1074;
+  // value itself comes from an operation or two, and value.lo +- error rounds: the widening covers
+  // it.
+  const double width = error * (1 + 0x1p-40) + OperationError(value) + 0x1p-1074;
   const double low = value.hi + (value.lo - width);
   const double high = value.hi + (value.lo + width);
   if (low != high) return std::nullopt;
@@ -33,7 +40,7 @@ inline std::optional<double> RoundToNearest(const DoubleDouble& value, double er
 }
 
 inline std::optional<double> RoundToNearest(const MpReal& value, const MpReal& error, bool tie) {
-  const MpReal width = error + Abs(value) * MpReal::PowerOfTwo(2 - PrecisionScope::bits());
+  const MpReal width = error + OperationError(value);
   const double low = ToDouble(value - width);
   const double high = ToDouble(value + width);
   if (low == high) return low + 0.0;
@@ -67,7 +74,9 @@ bool DivideMargin(std::span<const TokenHandle> members,
   // Members filled to the box, then one that takes the rest.
   auto full = static_cast<size_t>(std::max(0.0, std::floor(ToDouble(w / box))));
   Real rest = w - Real(static_cast<double>(full)) * box;
-  const Real bound(error);
+  // The subtraction of full members is good to a few units of w.
+  const Error wide = error + OperationError(w);
+  const Real bound(wide);
   if (rest < -bound) {
     LETHE_CHECK(full > 0);
     --full;
@@ -75,7 +84,7 @@ bool DivideMargin(std::span<const TokenHandle> members,
   }
   std::optional<double> last;
   if (rest > bound && box - rest > bound) {
-    last = RoundToNearest(rest / total, error / Error(capacity.total()), tie);
+    last = RoundToNearest(rest / total, wide / Error(capacity.total()), tie);
     if (!last.has_value()) return false;
   } else {
     if (!tie) return false;

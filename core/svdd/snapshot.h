@@ -26,11 +26,14 @@ struct Proof {
   // True when the active set, every sign and every rounding is proven; false only for the warming
   // and empty phases, whose weights are exact by definition (bounds are 0 there).
   bool decided_by_solver = false;
-  int precision_bits = 0;       // 106: double-double; more: a higher rung
-  double residual = 0.0;        // |K KT residual| of the refined solution before rounding
-  double weight_bound = 0.0;    // |a - a*|_2 of the refined solution before rounding
-  double decision_bound = 0.0;  // on the decision function, rounding of the weights included
-  double slack = 0.0;           // lower bound on the strict complementarity of this state
+  int precision_bits = 0;     // 106: double-double; more: a higher rung
+  double residual = 0.0;      // |K KT residual| of the refined solution before rounding
+  double weight_bound = 0.0;  // |a - a*|_2 of the refined solution before rounding
+  // On the decision function, rounding of weights and mu included; for exp_dot per unit of
+  // sqrt(kappa(q, q)) where that is above 1.
+  double decision_bound = 0.0;
+  // Lower bound on the strict complementarity of this state; infinite when nothing can change.
+  double slack = 0.0;
   double lambda_min = 0.0;  // lower bound on the smallest eigenvalue of K over the margin groups
   double condition = 0.0;   // upper bound on the condition number of the same
 };
@@ -54,8 +57,8 @@ class Snapshot {
   Phase phase = Phase::kEmpty;
   MemoryOptions options;
   PartitionCounts counts;
-  // Exactly one description of mu in the active phase: mu when a margin token exists; otherwise an
-  // interval whose absent ends are unbounded.
+  // Exactly one description of mu in the active phase: mu when a group of equal keys is in the
+  // margin; otherwise an interval whose absent ends are unbounded.
   std::optional<double> mu;
   std::optional<double> mu_low;
   std::optional<double> mu_high;

@@ -34,8 +34,10 @@ double Solver::Scale(GroupIndex group) const {
 }
 
 void Solver::AddDrift() {
-  // The sum itself rounds; the second term keeps it an upper bound.
-  drift_ += supports_.TakeDrift() + drift_ * 0x1p-51;
+  const double moved = supports_.TakeDrift();
+  // The sum itself rounds; the second term keeps it an upper bound. Without a move it stays as it
+  // is, which is how Publish knows that the last certificate still holds.
+  if (moved > 0.0) drift_ += moved + drift_ * 0x1p-51;
 }
 
 void Solver::PutInPool(GroupIndex group, double h_lower_bound) {
@@ -86,7 +88,7 @@ std::vector<Solver::Violator> Solver::Sweep(double slack) {
 void Solver::Settle() {
   const size_t limit = 1000 + 50 * supports_.slots();
   size_t walks = 0;
-  for (;;) {
+  while (!gave_up_) {
     AddDrift();
     ReturnContested();
     const std::vector<Violator> violators = Sweep(0.0);
@@ -99,7 +101,7 @@ void Solver::Settle() {
         pool_.Set(group, drift_);
         continue;
       }
-      if (++walks > limit || !factor_ok_ || !EnterByWalk(group, gradient.h)) {
+      if (++walks > limit || !factor_ok_ || !EnterByWalk(group)) {
         std::vector<GroupIndex> rest;
         for (size_t j = i; j < violators.size(); ++j) rest.push_back(violators[j].group);
         SolveByActiveSet(std::move(rest));
@@ -210,8 +212,9 @@ std::vector<std::pair<GroupIndex, SupportSet::Gradient>> Solver::LowestReserve()
   ReturnContested();
   std::vector<std::pair<GroupIndex, Gradient>> candidates;
   double lowest = std::numeric_limits<double>::infinity();  // upper bound on the smallest gradient
-  // The pool's keys bound gradients from below by h >= key - drift (scale >= 1).
-  while (pool_.MinKey() - drift_ <= lowest) {
+  // A key above the drift bounds a gradient from below by key - drift (scale >= 1), one below it by
+  // nothing.
+  while (pool_.MinKey() <= drift_ + std::max(0.0, lowest)) {
     const auto group = pool_.PopReached(std::numeric_limits<double>::max());
     if (!group.has_value()) break;
     const Gradient gradient = supports_.FineGradient(*group, tokens_);

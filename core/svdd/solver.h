@@ -38,8 +38,10 @@ class Solver {
   // Requires distinct handles that are present.
   void Forget(std::span<const TokenHandle> handles);
 
-  // The correctly rounded state. Changes the point where a sign was decided the other way.
-  Snapshot Publish();
+  // The correctly rounded state. Changes the point where a sign was decided the other way. Nullopt
+  // when the top of the ladder cannot tell (keys that are equal to thousands of bits): the solver
+  // is then of no further use.
+  std::optional<Snapshot> Publish();
 
   // Of the updates since the last Publish.
   Method method() const { return method_; }
@@ -87,7 +89,7 @@ class Solver {
   std::vector<std::pair<GroupIndex, Gradient>> LowestReserve();
 
   // solver_walk.cc
-  bool EnterByWalk(GroupIndex group, const DoubleDouble& h);
+  bool EnterByWalk(GroupIndex group);
   bool RaiseByWalk(Slot slot);
   bool LowerByWalk(Slot slot, const DoubleDouble& target);
   enum class Goal { kGradientZeroOrCap, kTarget };
@@ -107,7 +109,8 @@ class Solver {
   // too few to hold the total.
   std::vector<DoubleDouble> FeasibleStart(std::vector<GroupIndex>& groups);
   // The same in MpReal on the groups with weight and the contested ones.
-  void RepairMp(int bits);
+  // False when the labels stay as they are: this rung cannot see what is wrong.
+  bool RepairMp(int bits);
   std::vector<GroupIndex> SupportGroups() const;
   void Install(const std::vector<GroupIndex>& groups,
                const std::vector<Label>& labels,
@@ -119,9 +122,11 @@ class Solver {
   Finding CertifyMp(int bits, Certificate& certificate);
   bool SweepFindsViolators(double slack);
   bool ErrorGroupsHoldTotal() const;
+  int TieBits() const;
+  void AddPublicationRounding(Certificate& certificate) const;
   double ReserveSlack() const;
   double QuadraticForm(const std::vector<SupportToken>& supports) const;
-  Certificate Certify();
+  std::optional<Certificate> Certify();
 
   // publish.cc
   Snapshot MakeSnapshot(const Certificate& certificate) const;
@@ -136,6 +141,7 @@ class Solver {
   std::vector<GroupIndex> contested_;  // gradient not told from zero in double-double
   double drift_ = 0.0;
   bool active_ = false;    // enough tokens for the box problem
+  bool gave_up_ = false;   // no rung could solve for the active set
   bool factor_ok_ = true;  // supports_.factor() is usable
   Method method_ = Method::kUnchanged;
   int events_ = 0;

@@ -17,6 +17,10 @@ namespace {
 constexpr size_t kFewestNewGroups = 32;
 // A mass below this share of the total is rounding.
 constexpr double kMassNoise = 0x1p-90;
+// Bits that a gradient may lose to its sum of products on an upper rung.
+constexpr int kToleranceBits = 24;
+// Rounds of one solve; each lowers the objective, so that only a fault gets here.
+constexpr int kMaxRounds = 1000;
 
 template <typename Real>
 DensePoint<Real> StartingPoint(const std::vector<DoubleDouble>& start,
@@ -24,9 +28,15 @@ DensePoint<Real> StartingPoint(const std::vector<DoubleDouble>& start,
   DensePoint<Real> point;
   for (size_t i = 0; i < start.size(); ++i) {
     point.weight.push_back(Real(start[i]));
-    point.label.push_back(!(point.weight[i] > Real(0.0)) ? Label::kReserve
-                          : point.weight[i] >= cap[i]    ? Label::kError
-                                                         : Label::kMargin);
+    point.label.push_back(Label::kMargin);
+    // A weight that rounding left outside its bounds is put on them, as its label says.
+    if (!(point.weight[i] > Real(0.0))) {
+      point.weight[i] = Real(0.0);
+      point.label[i] = Label::kReserve;
+    } else if (point.weight[i] >= cap[i]) {
+      point.weight[i] = cap[i];
+      point.label[i] = Label::kError;
+    }
   }
   return point;
 }
@@ -115,12 +125,13 @@ bool Solver::TryDoubleDouble(const std::vector<GroupIndex>& groups,
   double largest = 0.0;
   for (const Slot a : slots) {
     largest = std::max(largest, supports_.Gram(a, a).hi);
+    const double scale = Scale(supports_[a].group);
+    problem.gradient_tolerance.push_back(0x1p-92 * total_ * scale * scale);
     problem.cap.push_back(GroupCap(supports_[a].group));
     std::vector<DoubleDouble>& row = problem.gram.emplace_back();
     row.reserve(slots.size());
     for (const Slot b : slots) row.push_back(supports_.Gram(a, b));
   }
-  problem.gradient_tolerance = 0x1p-92 * total_ * largest;
   problem.pivot_threshold = 0x1p-86 * largest;
   DensePoint<DoubleDouble> point = StartingPoint(start, problem.cap);
   if (ActiveSetSolver<DoubleDouble>(problem, point).Solve() != ActiveSetOutcome::kOptimal) {
@@ -138,7 +149,11 @@ bool Solver::TryMp(const std::vector<GroupIndex>& groups,
   problem.total = MpReal(total_);
   double largest = 0.0;
   for (size_t i = 0; i < groups.size(); ++i) {
-    largest = std::max(largest, kernel::Diagonal(options_.kernel, tokens_.Key(groups[i])));
+    const double diagonal = kernel::Diagonal(options_.kernel, tokens_.Key(groups[i]));
+    largest = std::max(largest, diagonal);
+    // What this rung computes of a gradient is good to a few units of its last place.
+    problem.gradient_tolerance.push_back(MpReal(total_ * std::max(1.0, diagonal)) *
+                                         MpReal::PowerOfTwo(kToleranceBits - bits));
     problem.cap.push_back(MpReal(GroupCap(groups[i])));
     problem.gram.emplace_back(groups.size());
     for (size_t j = 0; j <= i; ++j) {
@@ -146,7 +161,6 @@ bool Solver::TryMp(const std::vector<GroupIndex>& groups,
           kernel::EvaluateMp(options_.kernel, tokens_.Key(groups[i]), tokens_.Key(groups[j])).value;
     }
   }
-  problem.gradient_tolerance = MpReal(total_ * largest) * MpReal::PowerOfTwo(-kTieBits);
   problem.pivot_threshold = MpReal(largest) * MpReal::PowerOfTwo(40 - bits);
   DensePoint<MpReal> point = StartingPoint(start, problem.cap);
   if (ActiveSetSolver<MpReal>(problem, point).Solve() != ActiveSetOutcome::kOptimal) return false;
@@ -160,17 +174,23 @@ void Solver::SolveByActiveSet(std::vector<GroupIndex> extra) {
   method_ = Method::kFallback;
   // Any group may be needed to hold the total.
   ReturnContested();
-  for (;;) {
+  for (int round = 0;; ++round) {
+    if (round == kMaxRounds) {
+      gave_up_ = true;
+      return;
+    }
+    // What double-double takes for optimal and the sweep does not is for the upper rungs.
+    const bool stuck = round > kMaxRounds / 5;
     std::vector<GroupIndex> groups = SupportGroups();
     groups.insert(groups.end(), extra.begin(), extra.end());
     std::sort(groups.begin(), groups.end());
     groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
     for (const GroupIndex group : groups) pool_.Remove(group);
     const std::vector<DoubleDouble> start = FeasibleStart(groups);
-    if (!TryDoubleDouble(groups, start)) {
-      const bool solved =
-          std::ranges::any_of(kLadder, [&](int bits) { return TryMp(groups, start, bits); });
-      LETHE_CHECK(solved);
+    if (stuck || !TryDoubleDouble(groups, start)) {
+      gave_up_ =
+          !std::ranges::any_of(kLadder, [&](int bits) { return TryMp(groups, start, bits); });
+      if (gave_up_) return;
     }
     ++events_;
     AddDrift();
@@ -189,7 +209,19 @@ void Solver::SolveByActiveSet(std::vector<GroupIndex> extra) {
   }
 }
 
-void Solver::RepairMp(int bits) {
+bool Solver::RepairMp(int bits) {
+  const auto labels = [this] {
+    std::vector<std::pair<GroupIndex, Role>> result;
+    for (Slot slot = 0; slot < supports_.slots(); ++slot) {
+      const SupportSet::Entry& entry = supports_[slot];
+      if (entry.role == Role::kMargin || entry.role == Role::kError) {
+        result.emplace_back(entry.group, entry.role);
+      }
+    }
+    std::sort(result.begin(), result.end());
+    return result;
+  };
+  const auto before = labels();
   if (method_ == Method::kUnchanged || method_ == Method::kWalk) method_ = Method::kFallback;
   std::vector<GroupIndex> groups = SupportGroups();
   groups.insert(groups.end(), contested_.begin(), contested_.end());
@@ -198,11 +230,12 @@ void Solver::RepairMp(int bits) {
   groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
   for (const GroupIndex group : groups) pool_.Remove(group);
   const std::vector<DoubleDouble> start = FeasibleStart(groups);
-  const bool solved = std::ranges::any_of(
+  gave_up_ = !std::ranges::any_of(
       kLadder, [&](int rung) { return rung >= bits && TryMp(groups, start, rung); });
-  LETHE_CHECK(solved);
+  if (gave_up_) return true;
   ++events_;
   AddDrift();
+  return labels() != before;
 }
 
 }  // namespace lethe::svdd

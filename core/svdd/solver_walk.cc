@@ -24,10 +24,9 @@ DoubleDouble Twice(const DoubleDouble& a) { return {2 * a.hi, 2 * a.lo}; }
 
 }  // namespace
 
-bool Solver::EnterByWalk(GroupIndex group, const DoubleDouble& h) {
+bool Solver::EnterByWalk(GroupIndex group) {
   const Slot slot = supports_.Add(group, GroupCap(group), tokens_);
   supports_[slot].w = {};
-  supports_[slot].h = h;
   return Drive(slot, Goal::kGradientZeroOrCap, {});
 }
 
@@ -50,15 +49,17 @@ bool Solver::LowerByWalk(Slot slot, const DoubleDouble& target) {
 bool Solver::PrepareMargin(Slot driven, Goal goal, bool* done) {
   *done = false;
   if (goal == Goal::kTarget) {
-    // Weight must go somewhere: to the reserve group that lowering mu meets first.
-    supports_.SetMuToUpperEnd();
+    // Weight must go somewhere: to the reserve group that lowering mu meets first. While the driven
+    // group alone holds everything mu has no upper end, and any reserve group fits some mu.
+    const bool bounded = supports_.HasError();
+    if (bounded) supports_.SetMuToUpperEnd();
     const auto lowest = LowestReserve();
     if (lowest.empty()) return false;
     const auto& [group, gradient] = lowest.front();
     pool_.Remove(group);
     // The walk does not watch the reserve: a group that no mu of the interval fits must enter
     // first, while the driven one waits.
-    if (gradient.h < DoubleDouble(0.0)) return EnterByWalk(group, gradient.h);
+    if (bounded && gradient.h < DoubleDouble(0.0)) return EnterByWalk(group);
     const Slot slot = supports_.Add(group, GroupCap(group), tokens_);
     supports_[slot].w = {};
     supports_.mu -= supports_.FreshGradient(slot);
@@ -139,7 +140,6 @@ bool Solver::Drive(Slot driven, Goal goal, const DoubleDouble& target) {
     DoubleDouble length = sigma > 0 ? end - mover.w : mover.w - end;
     Event event = Event::kArrived;
     Slot who = driven;
-    DoubleDouble who_slope;
     const auto offer = [&](DoubleDouble candidate, Event kind, Slot slot) {
       if (candidate < DoubleDouble(0.0)) candidate = {};
       if (candidate < length) {
@@ -149,9 +149,10 @@ bool Solver::Drive(Slot driven, Goal goal, const DoubleDouble& target) {
       }
     };
     if (goal == Goal::kGradientZeroOrCap) {
-      mover.h = supports_.FreshGradient(driven);
-      who_slope = slope(driven);
-      if (who_slope > DoubleDouble(0.0)) offer(-mover.h / who_slope, Event::kZeroGradient, driven);
+      const DoubleDouble rate = slope(driven);
+      if (rate > DoubleDouble(0.0)) {
+        offer(-supports_.FreshGradient(driven) / rate, Event::kZeroGradient, driven);
+      }
     }
     for (size_t p = 0; p < size; ++p) {
       const SupportSet::Entry& entry = supports_[margin[p]];
@@ -218,7 +219,8 @@ bool Solver::Drive(Slot driven, Goal goal, const DoubleDouble& target) {
     }
   }
   if (supports_.margin().empty()) {
-    supports_.SetMuToUpperEnd();
+    // Without an error group either, an outer walk's driven group holds everything.
+    if (supports_.HasError()) supports_.SetMuToUpperEnd();
     return true;
   }
   supports_.SolveMargin();

@@ -222,6 +222,11 @@ SupportSet::Gradient SupportSet::FineGradient(GroupIndex group, const TokenTable
   return {h, error * 1.01};
 }
 
+bool SupportSet::HasError() const {
+  return std::ranges::any_of(entries_,
+                             [](const Entry& entry) { return entry.role == Role::kError; });
+}
+
 void SupportSet::SetMuToUpperEnd() {
   LETHE_CHECK(margin_.empty());
   mu = {};

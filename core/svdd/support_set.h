@@ -2,7 +2,7 @@
 // double-double, and the factor of the margin's part of the Gram matrix.
 //
 // A group with weight holds a slot; slots are reused, so that rows of the Gram matrix stay where
-// they are. Mass units (problem.h): h_i = 2 (Kw)_i - total K_ii + mu. Memory 40 slots^2 bytes.
+// they are. Mass units (problem.h): h_i = 2 (Kw)_i - total K_ii + mu. Memory 24 slots^2 bytes.
 #ifndef LETHE_CORE_SVDD_SUPPORT_SET_H_
 #define LETHE_CORE_SVDD_SUPPORT_SET_H_
 
@@ -32,7 +32,6 @@ class SupportSet {
     Role role = Role::kFree;
     DoubleDouble cap;
     DoubleDouble w;
-    DoubleDouble h;            // kept current only while the walk moves
     DoubleDouble reference_w;  // weight when the drift was last added up
   };
   // A computed gradient and a bound on its absolute error for the weights as stored.
@@ -56,7 +55,6 @@ class SupportSet {
   const Entry& operator[](Slot slot) const { return entries_[slot]; }
   size_t slots() const { return entries_.size(); }
   const DoubleDouble& Gram(Slot a, Slot b) const { return gram_[a][b]; }
-  double GramError(Slot a, Slot b) const { return gram_error_[a][b]; }
   const std::vector<Slot>& margin() const { return margin_; }  // in the order of the factor's rows
   const CholeskyFactor<DoubleDouble>& factor() const { return factor_; }
 
@@ -76,7 +74,9 @@ class SupportSet {
   // The same for any group, kernel values computed anew: in double, or in double-double.
   Gradient CoarseGradient(GroupIndex group, const TokenTable& tokens) const;
   Gradient FineGradient(GroupIndex group, const TokenTable& tokens) const;
-  // mu at the upper end of its interval, the smallest -slope of an error slot. Requires no margin.
+  bool HasError() const;
+  // mu at the upper end of its interval, the smallest -slope of an error slot. Requires no margin
+  // and an error slot.
   void SetMuToUpperEnd();
 
   // How far (w, mu) moved since the last call, rounded up: 2 |dw|_K + |dmu|. Frees leaving slots.

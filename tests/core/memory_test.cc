@@ -74,7 +74,7 @@ TEST(ExactMemoryTest, BadInputNamesFieldAndIndexAndChangesNothing) {
   EXPECT_EQ(refused({1}, 9), "tokens[1].key: has 1 numbers, this memory's have 2");
   EXPECT_EQ(refused({1, kNan}, 9), "tokens[1].key[1]: must be finite, got NaN");
   EXPECT_EQ(refused({-kInfinity, 1}, 9), "tokens[1].key[0]: must be finite, got an infinity");
-  EXPECT_EQ(refused({1e200, 1}, 9).substr(0, 13), "tokens[1].key");
+  EXPECT_EQ(refused({1e101, 1}, 9), "tokens[1].key[0]: is above 1e+100 in magnitude");
   EXPECT_EQ(refused({1, 1}, 5).substr(0, 16), "tokens[0].handle");
   EXPECT_EQ(memory->Validate(good, {}).message(), "value: has 0 numbers, this memory's have 1");
 

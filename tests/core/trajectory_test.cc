@@ -41,6 +41,10 @@ class Trajectory {
  public:
   Trajectory(const Life& life, uint64_t seed) : life_(life), random_(seed) {
     for (int i = 0; i < 5; ++i) centres_.push_back(Gaussian(1.5));
+    // Noise far below 1e-16 shows only around zero.
+    if (life.keys == Keys::kNoise && life.noise < 1e-15) {
+      std::fill(centres_[0].begin(), centres_[0].end(), 0.0);
+    }
     memory_ = ExactMemory::Create({life.kernel, *Capacity::FromCapacity(life.capacity),
                                    life.duplicates, life.dimension, 2})
                   .value();
@@ -214,6 +218,16 @@ INSTANTIATE_TEST_SUITE_P(
                     Life{"noise_1e_9", Keys::kNoise, 1e-9, 3, 7.9, kRbf, kShared, 6},
                     Life{"noise_1e_12", Keys::kNoise, 1e-12, 3, 7.9, kRbf, kShared, 6},
                     Life{"noise_1e_14_integer", Keys::kNoise, 1e-14, 2, 6, kRbf, kShared, 4, {82}},
+                    Life{"noise_1e_40", Keys::kNoise, 1e-40, 2, 4.3, kRbf, kShared, 2},
+                    Life{"noise_1e_100", Keys::kNoise, 1e-100, 2, 4.3, kRbf, kShared, 2},
+                    Life{"noise_1e_60_laplacian",
+                         Keys::kNoise,
+                         1e-60,
+                         2,
+                         4.3,
+                         {kernel::KernelKind::kLaplacian, 0.6},
+                         kShared,
+                         2},
                     Life{"duplicates_shared", Keys::kDuplicates, 0, 3, 6.3, kRbf, kShared, 8},
                     Life{"duplicates_oldest_first", Keys::kDuplicates, 0, 3, 6.3, kRbf,
                          DuplicatesPolicy::kOldestFirst, 8},

@@ -1,0 +1,168 @@
+// Problems that once broke the solver, or would break a careless one: tiny kernel values, keys that
+// are equal to hundreds of bits, kernels with a large diagonal, forgets that leave nothing to lean
+// on. Each must end, agree with the refit in every bit however it was reached, and pass the
+// independent check.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/svdd/kkt_check.h"
+#include "core/svdd/memory.h"
+
+namespace lethe::svdd {
+namespace {
+
+using kernel::KernelKind;
+
+MemoryOptions Options(KernelKind kind,
+                      double parameter,
+                      double capacity,
+                      DuplicatesPolicy duplicates = DuplicatesPolicy::kShared) {
+  return {{kind, parameter}, *Capacity::FromCapacity(capacity), duplicates, 1, 1};
+}
+
+std::unique_ptr<ExactMemory> Fill(const MemoryOptions& options,
+                                  const std::vector<double>& keys,
+                                  size_t batch) {
+  auto memory = ExactMemory::Create(options).value();
+  const double value = 1.0;
+  std::vector<NewToken> tokens;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    tokens.push_back({i + 1, {&keys[i], 1}, {&value, 1}});
+    if (tokens.size() < batch && i + 1 < keys.size()) continue;
+    EXPECT_TRUE(memory->Insert(tokens).ok());
+    tokens.clear();
+  }
+  return memory;
+}
+
+void ExpectJudged(const Snapshot& state, const std::vector<double>& keys) {
+  std::vector<TokenHandle> handles;
+  for (size_t i = 0; i < keys.size(); ++i) handles.push_back(i + 1);
+  const KktReport kkt = CheckKkt(state, keys, handles);
+  EXPECT_TRUE(kkt.labels_match_weights);
+  EXPECT_LE(kkt.mass_error, kkt.tolerance);
+  if (state.options.duplicates == DuplicatesPolicy::kShared) {
+    EXPECT_TRUE(kkt.ok());
+  }
+}
+
+// One by one, in pairs, and at once; then each token is forgotten alone.
+void ExpectSound(const MemoryOptions& options, const std::vector<double>& keys) {
+  const auto memory = Fill(options, keys, 1);
+  const auto state = memory->snapshot();
+  ExpectJudged(*state, keys);
+  EXPECT_TRUE(SameBits(*state, *memory->Refit()));
+  EXPECT_TRUE(SameBits(*state, *Fill(options, keys, 2)->snapshot()));
+  EXPECT_TRUE(SameBits(*state, *Fill(options, keys, keys.size())->snapshot()));
+  for (TokenHandle handle = 1; handle <= keys.size(); ++handle) {
+    SCOPED_TRACE("forget " + std::to_string(handle));
+    const auto shrinking = Fill(options, keys, keys.size());
+    ASSERT_TRUE(shrinking->Forget({&handle, 1}).ok());
+    EXPECT_TRUE(SameBits(*shrinking->snapshot(), *shrinking->Refit()));
+  }
+}
+
+// Keys -sqrt(a), sqrt(b) and 0, some of them several times: kernel values e^-a, e^-b, next to
+// nothing.
+std::vector<double> Tiny(double a, double b, std::vector<int> copies) {
+  std::vector<double> keys;
+  const double places[] = {-std::sqrt(a), std::sqrt(b), 0.0};
+  for (size_t i = 0; i < copies.size(); ++i)
+    keys.insert(keys.end(), static_cast<size_t>(copies[i]), places[i]);
+  return keys;
+}
+
+TEST(HardCasesTest, ForgettingAllThatCarriesWeightFindsTheRest) {
+  auto memory = Fill(Options(KernelKind::kRbf, 1, 1), {0, 1, 0.5}, 3);
+  std::vector<TokenHandle> handles = {1, 2};
+  ASSERT_TRUE(memory->Preview(handles).ok());
+  ASSERT_TRUE(memory->Forget(handles).ok());
+  EXPECT_TRUE(SameBits(*memory->snapshot(), *memory->Refit()));
+  memory = Fill(Options(KernelKind::kRbf, 1, 2), {0, 0, 1, 1, 0.5, 0.4}, 6);
+  handles = {1, 2, 3, 4};
+  ASSERT_TRUE(memory->Forget(handles).ok());
+  EXPECT_TRUE(SameBits(*memory->snapshot(), *memory->Refit()));
+}
+
+TEST(HardCasesTest, EveryPairOfAFewTokensCanBeForgottenAtOnce) {
+  const std::vector<double> keys = {0, 0, 1, 1, 0.5, 0.4, -3, 2.2};
+  for (const double capacity : {1.0, 1.5, 2.0, 3.0, 4.7, 6.0, 8.0}) {
+    for (TokenHandle a = 1; a <= keys.size(); ++a) {
+      for (TokenHandle b = a + 1; b <= keys.size(); ++b) {
+        SCOPED_TRACE(testing::Message()
+                     << "capacity " << capacity << ", forget " << a << ", " << b);
+        const auto memory = Fill(Options(KernelKind::kRbf, 1, capacity), keys, keys.size());
+        const std::vector<TokenHandle> handles = {a, b};
+        ASSERT_TRUE(memory->Forget(handles).ok());
+        ASSERT_TRUE(SameBits(*memory->snapshot(), *memory->Refit()));
+      }
+    }
+  }
+}
+
+TEST(HardCasesTest, NextToNothingIsNotNothing) {
+  for (const double exponent : {100.0, 160.0, 190.0, 200.0, 210.0, 300.0, 340.0}) {
+    SCOPED_TRACE(exponent);
+    ExpectSound(Options(KernelKind::kRbf, 1, 3), Tiny(exponent, exponent + 30, {2, 1, 2}));
+  }
+  // By hand, to first order: the single token at 0 would carry 1 - (e^-220 + e^-250) / 3 of the
+  // box, a single one at the far end more than the box.
+  EXPECT_EQ(Fill(Options(KernelKind::kRbf, 1, 3), Tiny(220, 250, {2, 2, 1}), 5)
+                ->snapshot()
+                ->counts.margin,
+            5u);
+  EXPECT_EQ(
+      Fill(Options(KernelKind::kRbf, 1, 3), Tiny(220, 250, {2, 1, 2}), 5)->snapshot()->counts.error,
+      1u);
+}
+
+TEST(HardCasesTest, TinyWeightsAreRoundedToo) {
+  // From the same problem in 900 digits.
+  const auto memory = Fill(Options(KernelKind::kRbf, 1, 3, DuplicatesPolicy::kOldestFirst),
+                           Tiny(186, 216, {2, 2, 2}), 6);
+  bool found = false;
+  for (const SupportToken& token : memory->snapshot()->supports) {
+    found |= token.alpha == 3.6983997597651366e-82;
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(HardCasesTest, AMarginWeightMayRoundToTheBox) {
+  ExpectSound(Options(KernelKind::kRbf, 1, 3), {-7, -7, 6.3, 0, 0});
+}
+
+TEST(HardCasesTest, KernelsWithALargeDiagonalEnd) {
+  ExpectSound(Options(KernelKind::kExpDot, 1, 1), {1.8, 15.6, -2.4});
+  ExpectSound(Options(KernelKind::kExpDot, 1, 1.5), {17.0, -17.0, 0.1, 3.0, -0.2});
+  ExpectSound(Options(KernelKind::kExpDot, 0.5, 3), {24.0, 23.0, -1.0, 1.0, 0.0, 0.5, 2.0});
+}
+
+TEST(HardCasesTest, KeysEqualToHundredsOfBitsAreStillDistinct) {
+  for (const double delta : {1e-16, 1e-20, 1e-30, 1e-38, 1e-50, 1e-60}) {
+    for (const KernelKind kind : {KernelKind::kRbf, KernelKind::kLaplacian}) {
+      SCOPED_TRACE(testing::Message() << delta << ", kernel " << static_cast<int>(kind));
+      ExpectSound(Options(kind, 1, 2.5), {0, delta, -2 * delta, 1, 0.5, 3.5 * delta});
+    }
+  }
+}
+
+TEST(HardCasesTest, TheLimitsOfParametersAndKeysHold) {
+  for (const double gamma : {1e-100, 1e-20, 1e20, 1e100}) {
+    for (const KernelKind kind : {KernelKind::kRbf, KernelKind::kLaplacian}) {
+      SCOPED_TRACE(testing::Message() << gamma << ", kernel " << static_cast<int>(kind));
+      ExpectSound(Options(kind, gamma, 2), {1e100, -1e100, 1.0, 2.0, 0.0, 1e-100});
+    }
+  }
+  const auto memory = Fill(Options(KernelKind::kRbf, 1e100, 2), {1e100, -1e100, 0}, 3);
+  const double query = 1e100;
+  const Readout readout = memory->snapshot()->Query({&query, 1}, true);
+  EXPECT_EQ(readout.value[0], 1.0);
+  EXPECT_TRUE(std::isfinite(readout.log_denominator));
+}
+
+}  // namespace
+}  // namespace lethe::svdd
