@@ -147,7 +147,7 @@ std::string EncodeAnswer(const StoredAnswer& answer) {
   const ForgetReply& reply = answer.reply;
   std::string out;
   AppendByte(out, kVersion);
-  AppendText(out, answer.salt);
+  AppendText(out, answer.memory_uid);
   audit::AppendU64(out, reply.matched);
   audit::AppendU64(out, reply.erased);
   audit::AppendU64(out, reply.not_found);
@@ -157,7 +157,6 @@ std::string EncodeAnswer(const StoredAnswer& answer) {
   AppendPartition(out, reply.partition_after);
   AppendByte(out, static_cast<uint8_t>(reply.verdict));
   AppendText(out, reply.certificate_id);
-  AppendText(out, reply.request_id);
   AppendText(out, reply.state_digest);
   return out;
 }
@@ -166,7 +165,7 @@ absl::StatusOr<StoredAnswer> DecodeAnswer(absl::string_view blob) {
   Reader reader(blob);
   StoredAnswer answer;
   ForgetReply& reply = answer.reply;
-  answer.salt = reader.Text();
+  answer.memory_uid = reader.Text();
   reply.matched = reader.U64();
   reply.erased = reader.U64();
   reply.not_found = reader.U64();
@@ -177,7 +176,6 @@ absl::StatusOr<StoredAnswer> DecodeAnswer(absl::string_view blob) {
   const uint8_t verdict = reader.Byte();
   reply.verdict = static_cast<Verdict>(verdict);
   reply.certificate_id = reader.Text();
-  reply.request_id = reader.Text();
   reply.state_digest = reader.Text();
   if (!reader.AtEnd() || verdict < 1 || verdict > 4) return Damaged("answer");
   return answer;

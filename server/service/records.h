@@ -22,10 +22,10 @@ absl::StatusOr<MemoryConfig> DecodeConfig(absl::string_view blob);
 std::string EncodeLabels(const std::map<std::string, std::string>& labels);
 absl::StatusOr<std::map<std::string, std::string>> DecodeLabels(absl::string_view blob);
 
-// A stored answer. `salt` blinds the fingerprint of the request that stands beside it in the store:
-// the fingerprint covers ids or a subject, and must not confirm a guess without this record.
+// A stored answer and the memory it was given for. `reply.request_id` is not stored: with it a
+// guess of what was erased could be tested against the fingerprint that stands beside the answer.
 struct StoredAnswer {
-  std::string salt;  // 32 bytes
+  std::string memory_uid;
   ForgetReply reply;
 };
 std::string EncodeAnswer(const StoredAnswer& answer);

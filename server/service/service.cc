@@ -156,19 +156,26 @@ absl::StatusOr<Page<TenantInfo>> Service::ListTenants(const PageRequest& page) {
   constexpr absl::string_view kScope = "tenants";
   LETHE_ASSIGN_OR_RETURN(const size_t size, PageSize(page.size));
   LETHE_ASSIGN_OR_RETURN(const std::string after, DecodePageToken(kScope, page.token));
+  // Copied first: no tenant may make the calls of another one wait.
+  std::vector<std::pair<std::string, std::shared_ptr<Tenant>>> found;
+  bool more = false;
+  {
+    MutexLock lock(registry_mutex_);
+    auto next = registry_.upper_bound(after);
+    for (; next != registry_.end() && found.size() < size; ++next) {
+      found.emplace_back(next->first, next->second.tenant);
+    }
+    more = next != registry_.end();
+  }
   Page<TenantInfo> result;
-  MutexLock lock(registry_mutex_);
-  auto next = registry_.upper_bound(after);
-  for (; next != registry_.end() && result.items.size() < size; ++next) {
-    if (next->second.tenant != nullptr) {
-      result.items.push_back(next->second.tenant->Info());
+  for (const auto& [name, tenant] : found) {
+    if (tenant != nullptr) {
+      result.items.push_back(tenant->Info());
     } else {
-      result.items.emplace_back().name = next->first;
+      result.items.emplace_back().name = name;
     }
   }
-  if (next != registry_.end()) {
-    result.next_page_token = EncodePageToken(kScope, result.items.back().name);
-  }
+  if (more) result.next_page_token = EncodePageToken(kScope, found.back().first);
   return result;
 }
 

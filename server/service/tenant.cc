@@ -59,6 +59,10 @@ absl::StatusOr<std::shared_ptr<Tenant>> Tenant::Open(const std::string& director
       new Tenant(directory, options, std::move(record), std::move(signer), std::move(opened)));
   MutexLock lock(tenant->writer_);
   LETHE_RETURN_IF_ERROR(tenant->VerifyLogHead());
+  // A tenant whose log cannot be emptied now is served all the same; a closed one would be moved
+  // away and never looked at again.
+  const absl::Status cleaned = tenant->CleanLog();
+  if (tenant->closed()) LETHE_RETURN_IF_ERROR(cleaned);
   if (!tenant->closed()) LETHE_RETURN_IF_ERROR(tenant->SyncMemories());
   return tenant;
 }
@@ -133,7 +137,12 @@ absl::Status Tenant::VerifyLogHead() {
 absl::Status Tenant::EnsureStore() {
   if (closed()) return TenantGone();
   if (store_ != nullptr && store_->Health().ok()) return absl::OkStatus();
-  return Reopen();
+  const absl::Status status = Reopen();
+  if (status.ok() || closed()) return status;
+  store_.reset();  // what was opened only in part is not used
+  return StoreFailed(nullptr, absl::IsDataLoss(status) || absl::IsResourceExhausted(status)
+                                  ? status
+                                  : absl::UnavailableError(status.message()));
 }
 
 absl::Status Tenant::Reopen() {
@@ -142,7 +151,10 @@ absl::Status Tenant::Reopen() {
   LETHE_ASSIGN_OR_RETURN(store_, OpenStore(directory_, options_));
   LETHE_ASSIGN_OR_RETURN(const store::TenantRecord record, store_->GetTenant());
   LETHE_RETURN_IF_ERROR(VerifyLogHead());
+  log_unclean_ = true;
+  const absl::Status cleaned = CleanLog();
   if (record.state == store::TenantState::kClosed) {
+    LETHE_RETURN_IF_ERROR(cleaned);
     closed_.store(true);
     store_.reset();  // so that the folder can be moved
     return TenantGone();
@@ -210,7 +222,9 @@ absl::StatusOr<Tenant::MemoryPtr> Tenant::WritableMemory(absl::string_view name)
   MemoryPtr memory = FindMemory(name);
   if (memory == nullptr) return NoSuchMemory();
   if (memory->state == nullptr) {
-    LETHE_RETURN_IF_ERROR(Load(*memory));
+    if (absl::Status status = Load(*memory); !status.ok()) {
+      return absl::IsInternal(status) ? status : StoreFailed(nullptr, status);
+    }
     options_.log->Write(LogLevel::kWarning, "state_reloaded",
                         {{"tenant", record_.name}, {"memory", memory->name}});
   }
@@ -230,12 +244,17 @@ absl::Status Tenant::StoreFailed(Memory* memory, const absl::Status& status) {
   }
   switch (status.code()) {
     case absl::StatusCode::kResourceExhausted:
+      return absl::ResourceExhaustedError("the disk or a quota is full; nothing was changed");
     case absl::StatusCode::kUnavailable:
+      return absl::UnavailableError(
+          "the tenant's store cannot be used at present; the server's log says why; send the same "
+          "request again");
     case absl::StatusCode::kDataLoss:
-      return status;
+      return absl::DataLossError(
+          "stored bytes are not what was written; the server's log says where");
     default:
       // The request was checked before; that the store refuses it is our mistake, not the caller's.
-      return absl::InternalError(absl::StrCat("the store refused a checked change: ", text));
+      return absl::InternalError("the store failed; the server's log says why");
   }
 }
 
@@ -328,7 +347,7 @@ absl::StatusOr<CertificateInfo> Tenant::GetCertificate(absl::string_view id) {
   if (absl::IsNotFound(record.status())) {
     return absl::NotFoundError("id: the tenant's log has no certificate with this id");
   }
-  if (!record.ok()) return record.status();
+  if (!record.ok()) return StoreFailed(nullptr, record.status());
   return ToInfo(*record);
 }
 
@@ -348,17 +367,19 @@ absl::StatusOr<Page<CertificateInfo>> Tenant::ListCertificates(const std::string
   }
   MutexLock lock(writer_);
   LETHE_RETURN_IF_ERROR(EnsureStore());
-  LETHE_ASSIGN_OR_RETURN(const std::vector<store::CertificateRecord> records,
-                         store_->ListCertificates(query));
+  const absl::StatusOr<std::vector<store::CertificateRecord>> records =
+      store_->ListCertificates(query);
+  if (!records.ok()) return StoreFailed(nullptr, records.status());
   Page<CertificateInfo> result;
-  for (const store::CertificateRecord& record : records) result.items.push_back(ToInfo(record));
-  if (records.size() == size) {
-    query.after_sequence = records.back().sequence;
+  for (const store::CertificateRecord& record : *records) result.items.push_back(ToInfo(record));
+  if (records->size() == size) {
+    query.after_sequence = records->back().sequence;
     query.limit = 1;
-    LETHE_ASSIGN_OR_RETURN(const std::vector<store::CertificateRecord> next,
-                           store_->ListCertificates(query));
-    if (!next.empty()) {
-      result.next_page_token = EncodePageToken(scope, absl::StrCat(records.back().sequence));
+    const absl::StatusOr<std::vector<store::CertificateRecord>> next =
+        store_->ListCertificates(query);
+    if (!next.ok()) return StoreFailed(nullptr, next.status());
+    if (!next->empty()) {
+      result.next_page_token = EncodePageToken(scope, absl::StrCat(records->back().sequence));
     }
   }
   return result;
@@ -367,7 +388,9 @@ absl::StatusOr<Page<CertificateInfo>> Tenant::ListCertificates(const std::string
 absl::Status Tenant::Checkpoint() {
   MutexLock lock(writer_);
   if (store_ == nullptr) return absl::OkStatus();
-  return store_->Checkpoint();
+  const absl::Status status = store_->Checkpoint();
+  if (status.ok()) log_unclean_ = false;
+  return status;
 }
 
 }  // namespace lethe::service

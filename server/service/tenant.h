@@ -3,7 +3,8 @@
 // Writers. One at a time, behind a mutex. The order of every change: validate; apply to the state
 // in RAM; one store transaction; publish the new state; answer. OK means durable. When the store
 // fails the state in RAM is thrown away and made again from the stored rows before the next write;
-// until then readers keep the old one.
+// until then readers keep the old one. An erasure is answered OK only once its old bytes are out of
+// the write-ahead log as well.
 //
 // Readers. Query, Describe without refit and everything that lists memories work on published,
 // immutable states and never wait for a writer. Certificates are read through the store's one
@@ -164,12 +165,14 @@ class Tenant {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status Load(Memory& memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   void PublishNext(Memory& memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  // What a caller is told of a store that failed to commit; drops the state in RAM.
+  // What a caller is told of a store that failed; the details, which name files, go to the server's
+  // log alone. Drops the state of `memory`, if any, in RAM.
   absl::Status StoreFailed(Memory* memory, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
   absl::StatusOr<Resolved> Resolve(const Memory& memory, const ForgetInput& input)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Requires an open store. The stored answer to this request, if there is one.
   absl::StatusOr<std::optional<ForgetReply>> Replay(const ForgetInput& input)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // Erases in RAM, checks the result and signs what happened; nothing is stored or published yet.
@@ -182,7 +185,11 @@ class Tenant {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status CompareWithRefit(Memory& memory, std::optional<audit::RefitComparison>* refit)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  void FinishErase(const store::EraseResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // After an erasure was committed: OK once the write-ahead log holds none of the erased bytes,
+  // otherwise UNAVAILABLE; CleanLog then has to succeed before the erasure may be called done.
+  absl::Status FinishErase(const store::EraseResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Empties the write-ahead log unless it is known to hold no erased bytes. UNAVAILABLE.
+  absl::Status CleanLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
   const std::string directory_;
   const TenantOptions options_;
@@ -191,6 +198,9 @@ class Tenant {
 
   mutable Mutex writer_;
   std::unique_ptr<store::TenantStore> store_ ABSL_GUARDED_BY(writer_);
+  // The write-ahead log may hold bytes that were erased: a checkpoint failed, or the log was found
+  // at opening and a crash may have come between an erasure and its checkpoint.
+  bool log_unclean_ ABSL_GUARDED_BY(writer_) = true;
 
   mutable Mutex map_mutex_;
   std::map<std::string, MemoryPtr> memories_ ABSL_GUARDED_BY(map_mutex_);

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "audit/commitments.h"
 #include "audit/encoding.h"
@@ -47,10 +47,19 @@ void AppendText(std::string& out, absl::string_view text) {
   out.append(text.data(), text.size());
 }
 
-// Tells a retry from another request that reuses its id. Ids count as a set.
-audit::Digest Fingerprint(const ForgetInput& input, absl::string_view salt) {
+// What the store knows a request by. The request id itself is not kept, since it is the key of the
+// fingerprint.
+std::string RequestKey(absl::string_view request_id) {
+  constexpr absl::string_view kDomain("lethe/request-id/v1\0", 20);
+  return audit::Hex(audit::Sha256(absl::StrCat(kDomain, request_id)));
+}
+
+// Tells a retry from another request that reuses its id. Ids count as a set. Keyed with the request
+// id: whoever does not know it cannot test a guess of the ids or the subject.
+audit::Digest Fingerprint(const ForgetInput& input, absl::string_view memory_uid) {
   std::string content;
   AppendText(content, input.memory);
+  AppendText(content, memory_uid);
   if (const auto* ids = std::get_if<ForgetIds>(&input.target)) {
     content.push_back('i');
     for (const std::string& id : SortedDistinct(ids->ids)) AppendText(content, id);
@@ -60,7 +69,7 @@ audit::Digest Fingerprint(const ForgetInput& input, absl::string_view salt) {
   } else {
     content.push_back('e');
   }
-  return audit::HmacSha256(salt, content);
+  return audit::HmacSha256(input.request_id, content);
 }
 
 std::string Bytes(const audit::Salt& salt) {
@@ -68,12 +77,12 @@ std::string Bytes(const audit::Salt& salt) {
 }
 
 store::RequestRecord MakeRequest(const ForgetInput& input,
+                                 const std::string& memory_uid,
                                  const ForgetReply& reply,
                                  int64_t now_micros) {
-  StoredAnswer answer{.salt = audit::RandomBytes(32), .reply = reply};
-  return {.request_id = reply.request_id,
-          .fingerprint = Fingerprint(input, answer.salt),
-          .answer = EncodeAnswer(answer),
+  return {.request_id = RequestKey(input.request_id),
+          .fingerprint = Fingerprint(input, memory_uid),
+          .answer = EncodeAnswer({.memory_uid = memory_uid, .reply = reply}),
           .create_time_micros = now_micros};
 }
 
@@ -81,13 +90,22 @@ store::RequestRecord MakeRequest(const ForgetInput& input,
 
 absl::StatusOr<std::optional<ForgetReply>> Tenant::Replay(const ForgetInput& input) {
   if (input.request_id.empty()) return std::optional<ForgetReply>();
-  LETHE_ASSIGN_OR_RETURN(const std::optional<store::RequestRecord> earlier,
-                         store_->FindRequest(input.request_id));
+  const absl::StatusOr<std::optional<store::RequestRecord>> found =
+      store_->FindRequest(RequestKey(input.request_id));
+  if (!found.ok()) return StoreFailed(nullptr, found.status());
+  const std::optional<store::RequestRecord>& earlier = *found;
   if (!earlier.has_value()) return std::optional<ForgetReply>();
   LETHE_ASSIGN_OR_RETURN(StoredAnswer answer, DecodeAnswer(earlier->answer));
-  if (Fingerprint(input, answer.salt) != earlier->fingerprint) {
+  // The answer speaks of one memory. Where another one bears the name now, repeating the answer
+  // would claim an erasure that never touched it.
+  const MemoryPtr memory = FindMemory(input.memory);
+  if ((memory != nullptr && memory->uid != answer.memory_uid) ||
+      Fingerprint(input, answer.memory_uid) != earlier->fingerprint) {
     return absl::AlreadyExistsError("request_id: was used for another request");
   }
+  // The first answer may have been UNAVAILABLE because the log could not be emptied.
+  LETHE_RETURN_IF_ERROR(CleanLog());
+  answer.reply.request_id = input.request_id;
   answer.reply.replayed = true;
   return std::optional<ForgetReply>(std::move(answer.reply));
 }
@@ -100,13 +118,16 @@ absl::StatusOr<Tenant::Resolved> Tenant::Resolve(const Memory& memory, const For
     return resolved;
   }
   if (const auto* subject = std::get_if<ForgetSubject>(&input.target)) {
-    LETHE_ASSIGN_OR_RETURN(resolved.handles, store_->FindBySubject(memory.uid, subject->subject));
+    absl::StatusOr<std::vector<uint64_t>> of_subject =
+        store_->FindBySubject(memory.uid, subject->subject);
+    if (!of_subject.ok()) return StoreFailed(nullptr, of_subject.status());
+    resolved.handles = *std::move(of_subject);
     return resolved;
   }
   const std::vector<std::string> ids = SortedDistinct(std::get<ForgetIds>(input.target).ids);
-  LETHE_ASSIGN_OR_RETURN(const std::vector<store::IdLookup> found,
-                         store_->FindByIds(memory.uid, ids));
-  for (const store::IdLookup& lookup : found) {
+  const absl::StatusOr<std::vector<store::IdLookup>> found = store_->FindByIds(memory.uid, ids);
+  if (!found.ok()) return StoreFailed(nullptr, found.status());
+  for (const store::IdLookup& lookup : *found) {
     switch (lookup.state) {
       case store::IdState::kLive:
         resolved.handles.push_back(lookup.handle);
@@ -147,17 +168,26 @@ absl::StatusOr<ForgetReply> Tenant::Forget(const ForgetInput& input, const CallO
   reply.partition_after = reply.partition_before;
   reply.verdict = Verdict::kProven;
 
+  // Whatever ends this call before the store has committed, an exception included, must not leave a
+  // state behind that differs from the stored rows.
+  absl::Cleanup drop_state = [&memory] { memory->state.reset(); };
   if (input.dry_run && !resolved.handles.empty()) {
     LETHE_ASSIGN_OR_RETURN(MemoryState::Foreseen foreseen,
                            memory->state->Foresee(resolved.handles));
+    std::move(drop_state).Cancel();
     reply.partition_after = foreseen.partition;
     reply.state_digest = std::move(foreseen.state_digest);
     return reply;
   }
   if (resolved.handles.empty()) {
+    std::move(drop_state).Cancel();
     reply.state_digest = StateDigestHex(*current);
-    if (!input.dry_run && !input.request_id.empty()) {
-      const absl::Status status = store_->RecordRequest(MakeRequest(input, reply, NowMicros()));
+    if (input.dry_run) return reply;
+    // "Already erased" is not said while the log may hold what was erased.
+    LETHE_RETURN_IF_ERROR(CleanLog());
+    if (!input.request_id.empty()) {
+      const absl::Status status =
+          store_->RecordRequest(MakeRequest(input, memory->uid, reply, NowMicros()));
       if (!status.ok()) return StoreFailed(nullptr, status);
     }
     return reply;
@@ -184,12 +214,15 @@ absl::StatusOr<ForgetReply> Tenant::Forget(const ForgetInput& input, const CallO
   request.memory_uid = memory->uid;
   request.handles = resolved.handles;
   request.certificate = std::move(prepared.certificate);
-  if (!input.request_id.empty()) request.request = MakeRequest(input, reply, NowMicros());
+  if (!input.request_id.empty()) {
+    request.request = MakeRequest(input, memory->uid, reply, NowMicros());
+  }
   absl::StatusOr<store::EraseResult> result = store_->EraseTokens(request);
   if (!result.ok()) return StoreFailed(memory.get(), result.status());
   certificate_count_.fetch_add(1);
   memory->published.Set(prepared.after);
-  FinishErase(*result);
+  std::move(drop_state).Cancel();
+  LETHE_RETURN_IF_ERROR(FinishErase(*result));
   // After the answer was stored for replays: the receipt is given once.
   reply.receipt = std::move(prepared.receipt);
   options_.log->Write(LogLevel::kInfo, "forgotten",
@@ -288,8 +321,12 @@ absl::StatusOr<Tenant::PreparedErasure> Tenant::Prepare(Memory& memory, const Er
 absl::StatusOr<DeleteMemoryReply> Tenant::DeleteMemory(absl::string_view name,
                                                        const CallOptions& call) {
   MutexLock lock(writer_);
+  LETHE_RETURN_IF_ERROR(EnsureStore());
+  // The memory may be gone by an earlier call that could not empty the log.
+  if (FindMemory(name) == nullptr) LETHE_RETURN_IF_ERROR(CleanLog());
   LETHE_ASSIGN_OR_RETURN(const MemoryPtr memory, WritableMemory(name));
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
+  absl::Cleanup drop_state = [&memory] { memory->state.reset(); };
   DeleteMemoryReply reply;
   store::DeleteMemoryRequest request;
   request.memory_uid = memory->uid;
@@ -311,7 +348,7 @@ absl::StatusOr<DeleteMemoryReply> Tenant::DeleteMemory(absl::string_view name,
     MutexLock map_lock(map_mutex_);
     memories_.erase(memory->name);
   }
-  FinishErase(*result);
+  LETHE_RETURN_IF_ERROR(FinishErase(*result));
   options_.log->Write(LogLevel::kInfo, "memory_deleted",
                       {{"tenant", record_.name},
                        {"memory", memory->name},

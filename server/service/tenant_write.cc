@@ -1,6 +1,7 @@
 // Tenant: inserting, describing and closing.
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "audit/commitments.h"
 #include "audit/random.h"
@@ -44,9 +45,11 @@ absl::StatusOr<std::vector<InsertReply>> Tenant::Insert(
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   InsertPlan plan = PlanInsert(*memory->state, memory->next_handle, std::move(batches));
   if (!plan.accepted.empty()) {
+    // Whatever ends this call before the store has committed, an exception included, must not leave
+    // a state behind that differs from the stored rows.
+    absl::Cleanup drop_state = [&memory] { memory->state.reset(); };
     if (absl::Status status = memory->state->Append(plan.accepted); !status.ok()) {
       // Every token passed the core's own validation a moment ago.
-      memory->state.reset();
       return absl::InternalError(absl::StrCat("checked tokens were refused: ", status.message()));
     }
     const uint64_t next_handle = plan.accepted.back().handle + 1;
@@ -58,6 +61,7 @@ absl::StatusOr<std::vector<InsertReply>> Tenant::Insert(
     }
     memory->next_handle = next_handle;
     PublishNext(*memory);
+    std::move(drop_state).Cancel();
   }
   const std::shared_ptr<const Published> state = memory->published.Get();
   for (InsertReply& reply : plan.replies) {
@@ -130,14 +134,20 @@ absl::StatusOr<DeleteTenantReply> Tenant::Close(const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(EnsureStore());
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   DeleteTenantReply reply;
+  // Copied first: readers need the map, and must not wait for the store.
+  std::vector<MemoryPtr> memories;
   {
     MutexLock map_lock(map_mutex_);
-    for (const auto& [name, memory] : memories_) {
-      LETHE_ASSIGN_OR_RETURN(const store::MemoryCounts counts, store_->CountMemory(memory->uid));
-      reply.erased_tokens += counts.tokens;
-    }
+    for (const auto& [name, memory] : memories_) memories.push_back(memory);
   }
-  LETHE_ASSIGN_OR_RETURN(const store::LogHead head, store_->GetLogHead());
+  for (const MemoryPtr& memory : memories) {
+    const absl::StatusOr<store::MemoryCounts> counts = store_->CountMemory(memory->uid);
+    if (!counts.ok()) return StoreFailed(nullptr, counts.status());
+    reply.erased_tokens += counts->tokens;
+  }
+  const absl::StatusOr<store::LogHead> found = store_->GetLogHead();
+  if (!found.ok()) return StoreFailed(nullptr, found.status());
+  const store::LogHead& head = *found;
   const int64_t now = NowMicros();
   audit::CertificateBody body =
       BaseBody(record_.log_origin, head, audit::CertificateKind::kTenantClosed, now);
@@ -149,26 +159,38 @@ absl::StatusOr<DeleteTenantReply> Tenant::Close(const CallOptions& call) {
                          SignForStore(body, signer_, "", "", now));
   absl::StatusOr<store::EraseResult> result = store_->CloseTenant(certificate);
   if (!result.ok()) return StoreFailed(nullptr, result.status());
-  FinishErase(*result);
-  closed_.store(true);
   certificate_count_.store(head.count + 1);
   {
     MutexLock map_lock(map_mutex_);
     memories_.clear();
   }
+  const absl::Status finished = FinishErase(*result);
   store_.reset();
+  // Not called closed until the log is empty: the next call opens the store again and finishes.
+  LETHE_RETURN_IF_ERROR(finished);
+  closed_.store(true);
   reply.certificate_id = certificate.record.id;
   reply.envelope = certificate.record.envelope;
   return reply;
 }
 
-void Tenant::FinishErase(const store::EraseResult& result) {
-  if (result.checkpoint.ok()) return;
-  // Committed, but old pages may still stand in the write-ahead log: once more, then say so.
+absl::Status Tenant::FinishErase(const store::EraseResult& result) {
+  log_unclean_ = !result.checkpoint.ok();
+  return CleanLog();
+}
+
+absl::Status Tenant::CleanLog() {
+  if (!log_unclean_) return absl::OkStatus();
   const absl::Status status = store_->Checkpoint();
-  if (status.ok()) return;
+  if (status.ok()) {
+    log_unclean_ = false;
+    return absl::OkStatus();
+  }
   options_.log->Write(LogLevel::kError, "checkpoint_failed",
                       {{"tenant", record_.name}, {"message", std::string(status.message())}});
+  return absl::UnavailableError(
+      "what was to be erased is erased and certified, but old bytes may remain in the write-ahead "
+      "log; repeat the request, with the same request_id if it had one");
 }
 
 }  // namespace lethe::service

@@ -74,7 +74,7 @@ TEST(RecordsTest, LabelsRoundTrip) {
 
 TEST(RecordsTest, AnswerRoundTrips) {
   StoredAnswer answer;
-  answer.salt = std::string(32, '\x07');
+  answer.memory_uid = std::string(32, '7');
   answer.reply = {.matched = 5,
                   .erased = 4,
                   .not_found = 3,
@@ -88,7 +88,7 @@ TEST(RecordsTest, AnswerRoundTrips) {
                   .state_digest = "d"};
   const auto decoded = DecodeAnswer(EncodeAnswer(answer));
   ASSERT_THAT(decoded, IsOk());
-  EXPECT_EQ(decoded->salt, answer.salt);
+  EXPECT_EQ(decoded->memory_uid, answer.memory_uid);
   EXPECT_EQ(decoded->reply.matched, 5u);
   EXPECT_EQ(decoded->reply.erased, 4u);
   EXPECT_EQ(decoded->reply.not_found, 3u);
@@ -98,14 +98,14 @@ TEST(RecordsTest, AnswerRoundTrips) {
   EXPECT_EQ(decoded->reply.partition_after, (svdd::PartitionCounts{4, 5, 6}));
   EXPECT_EQ(decoded->reply.verdict, Verdict::kBitIdentical);
   EXPECT_EQ(decoded->reply.certificate_id, "c");
-  EXPECT_EQ(decoded->reply.request_id, "r");
+  EXPECT_EQ(decoded->reply.request_id, "");  // is never stored
   EXPECT_EQ(decoded->reply.state_digest, "d");
 }
 
 TEST(RecordsTest, CutOrLengthenedBlobsAreDataLoss) {
   const std::string config = EncodeConfig(SmallConfig());
   const std::string labels = EncodeLabels({{"a", "1"}, {"b", "2"}});
-  const std::string answer = EncodeAnswer({.salt = "s", .reply = {}});
+  const std::string answer = EncodeAnswer({.memory_uid = "u", .reply = {}});
   for (size_t cut = 0; cut < config.size(); ++cut) {
     EXPECT_THAT(DecodeConfig(config.substr(0, cut)), HasCode(kDataLoss)) << cut;
   }

@@ -50,6 +50,27 @@ TEST(ConcurrencyTest, ReadersDoNotWaitForAWriterInsideItsCommit) {
   }
 }
 
+TEST(ConcurrencyTest, NobodyWaitsForATenantThatIsBeingClosed) {
+  Harness service;
+  ASSERT_THAT(service->CreateTenant("other", {}), IsOk());
+  service.MakeMemory("m");
+  service.Insert("m", Spiral(4));
+  Door door;
+  service.hooks().before = [&](const std::string& called) {
+    if (called == "CountMemory") door.WaitHere();
+    return absl::OkStatus();
+  };
+  std::thread closer([&] { EXPECT_THAT(service->DeleteTenant("t", {}), IsOk()); });
+  door.WaitUntilSomebodyWaits();
+  // These would hang if they waited for the store of "t".
+  EXPECT_THAT(service->ListTenants({}), IsOk());
+  EXPECT_THAT(service->GetTenant("t"), IsOk());
+  EXPECT_THAT(service->GetMemory("t", "m"), IsOk());
+  EXPECT_THAT(service->GetTenant("other"), IsOk());
+  door.Open();
+  closer.join();
+}
+
 TEST(ConcurrencyTest, WaitingWritersAreBounded) {
   Harness service;
   service.options().max_waiting_writes = 2;

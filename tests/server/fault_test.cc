@@ -2,6 +2,7 @@
 // lost, nothing unproven is served, and the next call works.
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -232,6 +233,153 @@ TEST(FaultTest, AMissingKeyIsRefusedOnceThereAreTenants) {
   EXPECT_THAT(Service::Open(service.options()), HasCode(absl::StatusCode::kFailedPrecondition));
   std::filesystem::rename(kept, path);
   EXPECT_THAT(Service::Open(service.options()), IsOk());
+}
+
+// Refuses every emptying of the write-ahead log while `broken`.
+void BreakCheckpoints(Harness& service, bool& broken) {
+  service.hooks().before = [&broken](const std::string& called) -> absl::Status {
+    if (broken && called == "Checkpoint") return absl::UnavailableError("the log is held");
+    return absl::OkStatus();
+  };
+}
+
+TEST(FaultTest, AnErasureIsNotOkWhileTheLogMayHoldWhatWasErased) {
+  Harness service;
+  bool broken = true;
+  service.MakeMemory("m");
+  service.Insert("m", Spiral(8));
+  BreakCheckpoints(service, broken);
+  ForgetInput input = ForgetOf("m", {"a1", "a2"});
+  input.request_id = "r";
+  const auto first = service->Forget(input, {});
+  EXPECT_THAT(first, HasCode(kUnavailable));
+  EXPECT_NE(std::string(first.status().message()).find("same request_id"), std::string::npos);
+  // It is erased and certified all the same.
+  EXPECT_EQ(Tokens(service, "m"), 6u);
+  EXPECT_EQ(service->GetTenant("t")->certificate_count, 1u);
+  EXPECT_THAT(service->Forget(input, {}), HasCode(kUnavailable));
+  EXPECT_THAT(service->Forget(ForgetOf("m", {"a1"}), {}), HasCode(kUnavailable));
+  broken = false;
+  const auto again = service->Forget(input, {});
+  ASSERT_THAT(again, IsOk());
+  EXPECT_TRUE(again->replayed);
+  EXPECT_EQ(again->erased, 2u);
+  // The log is known to be empty now and need not be emptied again.
+  broken = true;
+  EXPECT_THAT(service->Forget(input, {}), IsOk());
+  EXPECT_EQ(service.Forget("m", {"a1"}).already_erased, 1u);
+
+  EXPECT_THAT(service->DeleteMemory("t", "m", {}), HasCode(kUnavailable));
+  EXPECT_THAT(service->GetMemory("t", "m"), HasCode(kNotFound));
+  EXPECT_THAT(service->DeleteMemory("t", "m", {}), HasCode(kUnavailable));
+  broken = false;
+  EXPECT_THAT(service->DeleteMemory("t", "m", {}), HasCode(kNotFound));
+
+  service.MakeMemory("n");
+  service.Insert("n", Spiral(3));
+  broken = true;
+  EXPECT_THAT(service->DeleteTenant("t", {}), HasCode(kUnavailable));
+  EXPECT_THAT(service->DeleteTenant("t", {}), HasCode(kUnavailable));
+  EXPECT_TRUE(std::filesystem::exists(service.data() + "/tenants/t"));
+  broken = false;
+  EXPECT_THAT(service->DeleteTenant("t", {}), HasCode(kNotFound));
+  EXPECT_FALSE(std::filesystem::exists(service.data() + "/tenants/t"));
+}
+
+TEST(FaultTest, AStartAndAReopeningEmptyTheLogThatACrashLeft) {
+  Harness service;
+  service.MakeMemory("m");
+  service.Insert("m", Spiral(8));
+  const auto log_bytes = [](const std::string& data) -> uintmax_t {
+    const std::string path = data + "/tenants/t/tenant.db-wal";
+    return std::filesystem::exists(path) ? std::filesystem::file_size(path) : 0;
+  };
+  ASSERT_GT(log_bytes(service.data()), 0u);
+  // What a crash leaves: the files as they stand while the server runs.
+  TempDir crashed;
+  ServiceOptions options = service.options();
+  options.data = crashed.path() + "/data";
+  std::filesystem::copy(service.data(), options.data, std::filesystem::copy_options::recursive);
+  ASSERT_GT(log_bytes(options.data), 0u);
+  {
+    const auto opened = Service::Open(options);
+    ASSERT_THAT(opened, IsOk());
+    EXPECT_EQ(log_bytes(options.data), 0u);
+    EXPECT_EQ((*opened)->GetMemory("t", "m")->partition, service->GetMemory("t", "m")->partition);
+  }
+  // A checkpoint that fails at the start is made up for before anything is called erased.
+  ASSERT_EQ(service.Forget("m", {"a1"}).erased, 1u);
+  bool broken = true;
+  BreakCheckpoints(service, broken);
+  service.Restart();
+  EXPECT_THAT(service->Forget(ForgetOf("m", {"a1"}), {}), HasCode(kUnavailable));
+  broken = false;
+  EXPECT_EQ(service.Forget("m", {"a1"}).already_erased, 1u);
+}
+
+TEST(FaultTest, AnExceptionLeavesNoStateThatDiffersFromTheStore) {
+  Harness service;
+  service.MakeMemory("m");
+  service.Insert("m", Spiral(8));
+  const std::string before = service.Digest("m");
+  const auto throw_once = [&service](const std::string& operation) {
+    service.hooks().before = [operation, fired = false](const std::string& called) mutable {
+      if (!fired && called == operation) {
+        fired = true;
+        throw std::bad_alloc();
+      }
+      return absl::OkStatus();
+    };
+  };
+  throw_once("InsertTokens");
+  EXPECT_THROW(service->Insert("t", "m", Spiral(3, "b"), {}).status().IgnoreError(),
+               std::bad_alloc);
+  EXPECT_EQ(service.Digest("m"), before);
+  EXPECT_EQ(service.Insert("m", Spiral(3, "b")).inserted, 3u);  // and not "unchanged"
+  throw_once("EraseTokens");
+  EXPECT_THROW(service->Forget(ForgetOf("m", {"a1"}), {}).status().IgnoreError(), std::bad_alloc);
+  EXPECT_EQ(service.Insert("m", Spiral(1, "c")).inserted, 1u);
+  EXPECT_EQ(Tokens(service, "m"), 12u);
+  throw_once("DeleteMemory");
+  EXPECT_THROW(service->DeleteMemory("t", "m", {}).status().IgnoreError(), std::bad_alloc);
+  EXPECT_EQ(service.Insert("m", Spiral(1, "d")).inserted, 1u);
+  EXPECT_EQ(Tokens(service, "m"), 13u);
+  const std::string after = service.Digest("m");
+  service.hooks().before = nullptr;
+  service.Restart();
+  EXPECT_EQ(service.Digest("m"), after);
+}
+
+TEST(FaultTest, CallersAreNotToldWhereTheFilesAre) {
+  Harness service;
+  service.MakeMemory("m");
+  service.Insert("m", Spiral(3));
+  const auto is_silent = [&](const absl::Status& status) {
+    EXPECT_EQ(std::string(status.message()).find(service.data()), std::string::npos) << status;
+  };
+  for (const absl::Status& failure :
+       {absl::ResourceExhaustedError(service.data()), absl::UnavailableError(service.data()),
+        absl::DataLossError(service.data())}) {
+    FailOnce(service, "InsertTokens", failure);
+    const auto reply = service->Insert("t", "m", Spiral(1, "b"), {});
+    EXPECT_THAT(reply, HasCode(failure.code()));
+    is_silent(reply.status());
+  }
+  FailOnce(service, "InsertTokens", absl::InternalError(service.data()));
+  is_silent(service->Insert("t", "m", Spiral(1, "b"), {}).status());
+
+  // The folder is gone when the store has to be opened again, and comes back.
+  LieOnce(service, "InsertTokens");
+  EXPECT_THAT(service->Insert("t", "m", Spiral(1, "b"), {}), HasCode(kUnavailable));
+  const std::string folder = service.data() + "/tenants/t";
+  std::filesystem::rename(folder, service.data() + "/away");
+  for (int round = 0; round < 2; ++round) {
+    const auto reply = service->Insert("t", "m", Spiral(1, "b"), {});
+    EXPECT_THAT(reply, HasCode(kUnavailable));
+    is_silent(reply.status());
+  }
+  std::filesystem::rename(service.data() + "/away", folder);
+  EXPECT_EQ(service.Insert("m", Spiral(1, "b")).unchanged, 1u);
 }
 
 TEST(FaultTest, OneServerAFolder) {

@@ -19,7 +19,7 @@ class HookedStore final : public TenantStore {
   absl::StatusOr<store::TenantRecord> GetTenant() override { return inner_->GetTenant(); }
   absl::StatusOr<store::EraseResult> CloseTenant(
       const store::CertificateAppend& certificate) override {
-    return Around("CloseTenant", [&] { return inner_->CloseTenant(certificate); });
+    return WithCheckpoint(Around("CloseTenant", [&] { return inner_->CloseTenant(certificate); }));
   }
   absl::Status CreateMemory(const store::MemoryRecord& memory) override {
     return Around("CreateMemory", [&] { return inner_->CreateMemory(memory); });
@@ -36,18 +36,18 @@ class HookedStore final : public TenantStore {
   }
   absl::StatusOr<uint64_t> CountMemories() override { return inner_->CountMemories(); }
   absl::StatusOr<store::MemoryCounts> CountMemory(absl::string_view uid) override {
-    return inner_->CountMemory(uid);
+    return Around("CountMemory", [&] { return inner_->CountMemory(uid); });
   }
   absl::StatusOr<store::EraseResult> DeleteMemory(
       const store::DeleteMemoryRequest& request) override {
-    return Around("DeleteMemory", [&] { return inner_->DeleteMemory(request); });
+    return WithCheckpoint(Around("DeleteMemory", [&] { return inner_->DeleteMemory(request); }));
   }
   absl::Status InsertTokens(absl::string_view memory_uid,
                             std::span<const store::TokenRow> rows) override {
     return Around("InsertTokens", [&] { return inner_->InsertTokens(memory_uid, rows); });
   }
   absl::StatusOr<store::EraseResult> EraseTokens(const store::EraseRequest& request) override {
-    return Around("EraseTokens", [&] { return inner_->EraseTokens(request); });
+    return WithCheckpoint(Around("EraseTokens", [&] { return inner_->EraseTokens(request); }));
   }
   absl::StatusOr<std::vector<store::IdLookup>> FindByIds(
       absl::string_view memory_uid,
@@ -88,10 +88,18 @@ class HookedStore final : public TenantStore {
       const store::CertificateQuery& query) override {
     return inner_->ListCertificates(query);
   }
-  absl::Status Checkpoint() override { return inner_->Checkpoint(); }
+  absl::Status Checkpoint() override {
+    return Around("Checkpoint", [&] { return inner_->Checkpoint(); });
+  }
   absl::Status Health() const override { return failed_ ? *failed_ : inner_->Health(); }
 
  private:
+  // A hook that refuses "Checkpoint" also makes the one that ends an erasure fail.
+  absl::StatusOr<store::EraseResult> WithCheckpoint(absl::StatusOr<store::EraseResult> result) {
+    if (result.ok() && hooks_->before) result->checkpoint.Update(hooks_->before("Checkpoint"));
+    return result;
+  }
+
   template <typename Call>
   auto Around(const std::string& operation, const Call& call) -> decltype(call()) {
     if (hooks_->before) {
