@@ -45,7 +45,8 @@ class ExactMemory::Impl {
     }
     state = std::make_shared<const Snapshot>(*std::move(published));
     ++counters.updates;
-    if (state->proof.precision_bits > kDoubleDoubleBits) ++counters.climbs;
+    if (solver.proved_anew()) ++counters.proofs;
+    if (solver.proved_anew() && state->proof.precision_bits > kDoubleDoubleBits) ++counters.climbs;
     if (solver.method() == Method::kFallback) ++counters.fallbacks;
     return UpdateReport{.before = before,
                         .after = state->counts,

@@ -53,6 +53,7 @@ struct UpdateReport {
 // Counted since the memory was made; never part of its state.
 struct SolverCounters {
   uint64_t updates = 0;
+  uint64_t proofs = 0;     // updates whose state had to be proven; the others moved no weight
   uint64_t climbs = 0;     // published states that needed more than the first rung
   uint64_t fallbacks = 0;  // updates finished by the cold solver
 };

@@ -33,6 +33,7 @@ Snapshot Solver::MakeSnapshot(const Certificate& certificate) const {
 std::optional<Snapshot> Solver::Publish() {
   if (gave_up_) return std::nullopt;
   Snapshot snapshot(options_);
+  proved_anew_ = false;
   if (!active_) {
     snapshot = WarmingSnapshot();
   } else {
@@ -45,6 +46,7 @@ std::optional<Snapshot> Solver::Publish() {
       if (violated) Settle();
     }
     if (!reuse) {
+      proved_anew_ = true;
       std::optional<Certificate> certificate = Certify();
       if (!certificate.has_value()) return std::nullopt;
       certified_ = std::make_shared<const Certificate>(*std::move(certificate));

@@ -46,6 +46,8 @@ class Solver {
   // Of the updates since the last Publish.
   Method method() const { return method_; }
   int events() const { return events_; }
+  // Whether the last Publish had to prove its state, or no weight had moved since the last proof.
+  bool proved_anew() const { return proved_anew_; }
 
  private:
   using Role = SupportSet::Role;
@@ -145,6 +147,7 @@ class Solver {
   bool factor_ok_ = true;  // supports_.factor() is usable
   Method method_ = Method::kUnchanged;
   int events_ = 0;
+  bool proved_anew_ = false;
   // The last certificate while no weight, cap or member of a group with weight has changed.
   std::shared_ptr<const Certificate> certified_;
   double certified_drift_ = 0.0;

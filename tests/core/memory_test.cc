@@ -124,7 +124,28 @@ TEST(ExactMemoryTest, SnapshotsDoNotChangeUnderTheirReaders) {
   EXPECT_TRUE(SameBits(*preview, *memory->snapshot()));
 }
 
-// exactness: a reserve token is safe to evict now, not for the future.
+// The promised cost of a token that lands in reserve, or leaves it: no new proof.
+TEST(ExactMemoryTest, ReserveTokensNeedNoNewProof) {
+  auto memory = ExactMemory::Create(Options(3.5)).value();
+  for (TokenHandle handle = 1; handle <= 8; ++handle) {
+    const auto angle = static_cast<double>(handle);
+    ASSERT_TRUE(InsertOne(*memory, handle, {0.5 * std::sin(angle), 0.5 * std::cos(angle)}).ok());
+  }
+  const uint64_t proofs = memory->counters().proofs;
+  EXPECT_GT(proofs, 0u);
+  const auto before = memory->snapshot();
+  for (TokenHandle handle = 11; handle <= 30; ++handle) {
+    ASSERT_TRUE(InsertOne(*memory, handle, {0.001 * static_cast<double>(handle), 0.01}).ok());
+  }
+  EXPECT_EQ(memory->snapshot()->counts.reserve, before->counts.reserve + 20);
+  for (TokenHandle handle = 11; handle <= 30; ++handle) {
+    ASSERT_TRUE(memory->Forget({&handle, 1}).ok());
+  }
+  EXPECT_TRUE(SameBits(*memory->snapshot(), *before));
+  EXPECT_EQ(memory->counters().proofs, proofs);
+}
+
+// A reserve token is safe to evict now, not for the future.
 TEST(ExactMemoryTest, AReserveTokenCanBecomeASupportLater) {
   auto memory = ExactMemory::Create({{kernel::KernelKind::kRbf, 1.0 / 25},
                                      *Capacity::FromBox(1),
