@@ -11,8 +11,10 @@
 #include "audit/commitments.h"
 #include "audit/dsse.h"
 #include "audit/encoding.h"
+#include "audit/hash.h"
 #include "audit/verify.h"
 #include "server/service/service.h"
+#include "store/sqlite_tenant_store.h"
 #include "tests/server/service_testing.h"
 
 namespace lethe::service {
@@ -138,7 +140,8 @@ TEST(ForgetTest, BySubjectTakesThisMemorysTokensOnly) {
   for (const char* memory : {"m", "n"}) {
     service.MakeMemory(memory);
     std::vector<TokenInput> tokens = Spiral(8);
-    for (size_t i = 0; i < tokens.size(); ++i) tokens[i].subject = i % 2 == 0 ? "p" : "q";
+    for (size_t i = 0; i < tokens.size(); ++i)
+      tokens[i].subject = std::string(1, i % 2 == 0 ? 'p' : 'q');
     service.Insert(memory, tokens);
   }
   const auto reply = service->Forget(ForgetSubjectOf("m", "p"), {});
@@ -293,6 +296,55 @@ TEST(ForgetTest, RequestIdsAreAnsweredOnce) {
   // And the answer outlives the memory.
   ASSERT_THAT(service->DeleteMemory("t", "m", {}), IsOk());
   EXPECT_TRUE(service->Forget(nothing, {})->replayed);
+}
+
+TEST(ForgetTest, ARequestIdOfADeletedMemoryClaimsNothingOfItsNamesake) {
+  Harness service;
+  service.MakeMemory("m");
+  service.Insert("m", Spiral(5));
+  ForgetInput input = ForgetOf("m", {"a1"});
+  input.request_id = "r";
+  ASSERT_THAT(service->Forget(input, {}), IsOk());
+  ASSERT_THAT(service->DeleteMemory("t", "m", {}), IsOk());
+  EXPECT_TRUE(service->Forget(input, {})->replayed);
+  service.MakeMemory("m");
+  service.Insert("m", Spiral(5));
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_THAT(service->Forget(input, {}), Fails(kExists, "request_id"));
+    EXPECT_EQ(Total(service->GetMemory("t", "m")->partition), 5u);
+    service.Restart();
+  }
+  input.request_id = "another";
+  EXPECT_EQ(service->Forget(input, {})->erased, 1u);
+}
+
+// Whoever gets the files and does not know the request id has nothing to test a guess against.
+TEST(ForgetTest, AStoredAnswerHoldsNeitherTheRequestIdNorASalt) {
+  Harness service;
+  service.MakeMemory("m");
+  service.Insert("m", Spiral(5));
+  ForgetInput input = ForgetOf("m", {"a3", "a1"});
+  input.request_id = "request-90210";
+  ASSERT_THAT(service->Forget(input, {}), IsOk());
+  service.Stop();
+  const auto opened = store::OpenTenantStore(service.data() + "/tenants/t");
+  ASSERT_THAT(opened, IsOk());
+  const std::vector<store::MemoryRecord> memories = *(*opened)->ListMemories("", 10);
+  ASSERT_EQ(memories.size(), 1u);
+  const std::string& uid = memories[0].uid;
+  const auto found = (*opened)->FindRequest(
+      audit::Hex(audit::Sha256(std::string("lethe/request-id/v1\0", 20) + "request-90210")));
+  ASSERT_THAT(found, IsOk());
+  ASSERT_TRUE(found->has_value());
+  // The key is the request id; the content: lengths and texts of name, uid and ids in order.
+  const auto text = [](const std::string& bytes) {
+    return std::string("\0\0\0", 3) + static_cast<char>(bytes.size()) + bytes;
+  };
+  EXPECT_EQ((*found)->fingerprint, audit::HmacSha256("request-90210", text("m") + text(uid) + "i" +
+                                                                          text("a1") + text("a3")));
+  // Fixed fields, the uid, a certificate id and a digest: no room for more.
+  EXPECT_EQ((*found)->answer.size(), 1u + 36 + 5 * 8 + 6 * 8 + 1 + 68 + 68);
+  EXPECT_EQ((*found)->answer.find("request-90210"), std::string::npos);
 }
 
 TEST(ForgetTest, BadRequestsNameTheirFieldAndChangeNothing) {
