@@ -53,11 +53,6 @@ CREATE TABLE tombstones (
   PRIMARY KEY (memory, id_key)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE warm_starts (
-  memory INTEGER PRIMARY KEY REFERENCES memories (key),
-  blob BLOB NOT NULL
-) STRICT;
-
 CREATE TABLE certificates (
   sequence INTEGER PRIMARY KEY CHECK (sequence >= 0),
   id TEXT NOT NULL UNIQUE CHECK (length(id) = 64),

@@ -56,8 +56,6 @@ class SqliteTenantStore final : public TenantStore {
                                                   std::span<const uint64_t> handles) override;
   absl::Status LoadTokens(absl::string_view memory_uid,
                           absl::FunctionRef<absl::Status(TokenRow&)> visit) override;
-  absl::Status SetWarmStart(absl::string_view memory_uid, absl::string_view blob) override;
-  absl::StatusOr<std::optional<std::string>> GetWarmStart(absl::string_view memory_uid) override;
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(absl::string_view request_id) override;
   absl::Status RecordRequest(const RequestRecord& request) override;
   absl::StatusOr<LogHead> GetLogHead() override;
@@ -144,7 +142,7 @@ absl::StatusOr<EraseResult> SqliteTenantStore::CloseTenant(const CertificateAppe
                            database_->QueryInt("SELECT count(*) FROM tokens"));
     result.erased = static_cast<uint64_t>(tokens);
     LETHE_RETURN_IF_ERROR(
-        database_->Execute("DELETE FROM tokens; DELETE FROM tombstones; DELETE FROM warm_starts;"
+        database_->Execute("DELETE FROM tokens; DELETE FROM tombstones;"
                            "DELETE FROM memories; DELETE FROM requests;"
                            "UPDATE tenant SET state = 1, index_secret = zeroblob(32)"));
     return log_.Append(certificate);
@@ -241,7 +239,6 @@ absl::StatusOr<EraseResult> SqliteTenantStore::DeleteMemory(const DeleteMemoryRe
     if (result.erased != 0 && !request.certificate.has_value()) {
       return absl::InvalidArgumentError("certificate: required, since the memory holds tokens");
     }
-    LETHE_RETURN_IF_ERROR(RunForMemory("DELETE FROM warm_starts WHERE memory = ?1", memory));
     LETHE_RETURN_IF_ERROR(RunForMemory("DELETE FROM memories WHERE key = ?1", memory));
     if (request.certificate.has_value()) {
       LETHE_RETURN_IF_ERROR(log_.Append(*request.certificate));
@@ -278,7 +275,6 @@ absl::StatusOr<EraseResult> SqliteTenantStore::EraseTokens(const EraseRequest& r
   auto body = [&]() -> absl::Status {
     LETHE_ASSIGN_OR_RETURN(const StoredMemory memory, FindMemory("uid", request.memory_uid));
     LETHE_RETURN_IF_ERROR(tokens_.Erase(memory, request.handles));
-    LETHE_RETURN_IF_ERROR(RunForMemory("DELETE FROM warm_starts WHERE memory = ?1", memory));
     LETHE_RETURN_IF_ERROR(log_.Append(request.certificate));
     if (request.request.has_value()) return InsertRequest(*request.request);
     return absl::OkStatus();
@@ -314,32 +310,6 @@ absl::Status SqliteTenantStore::LoadTokens(absl::string_view memory_uid,
   absl::Status status = tokens_.Load(memory, visit);
   visiting_ = false;
   return status;
-}
-
-// --- Warm start
-
-absl::Status SqliteTenantStore::SetWarmStart(absl::string_view memory_uid, absl::string_view blob) {
-  LETHE_RETURN_IF_ERROR(CheckLength("blob", blob, 0, kMaxBlobBytes));
-  return Change(Kind::kGrow, [&]() -> absl::Status {
-    LETHE_ASSIGN_OR_RETURN(const StoredMemory memory, FindMemory("uid", memory_uid));
-    if (blob.empty()) return RunForMemory("DELETE FROM warm_starts WHERE memory = ?1", memory);
-    LETHE_ASSIGN_OR_RETURN(
-        Statement replace,
-        database_->Prepare("INSERT OR REPLACE INTO warm_starts (memory, blob) VALUES (?1, ?2)"));
-    return replace.Int(1, memory.key).Blob(2, blob).Run();
-  });
-}
-
-absl::StatusOr<std::optional<std::string>> SqliteTenantStore::GetWarmStart(
-    absl::string_view memory_uid) {
-  LETHE_ASSIGN_OR_RETURN(const StoredMemory memory, FindMemory("uid", memory_uid));
-  LETHE_ASSIGN_OR_RETURN(Statement select,
-                         database_->Prepare("SELECT blob FROM warm_starts WHERE memory = ?1"));
-  select.Int(1, memory.key);
-  LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
-  std::optional<std::string> blob;
-  if (row) blob = std::string(select.ColumnBlob(0));
-  return blob;
 }
 
 // --- Requests

@@ -219,10 +219,6 @@ class TenantStore {
   virtual absl::Status LoadTokens(absl::string_view memory_uid,
                                   absl::FunctionRef<absl::Status(TokenRow&)> visit) = 0;
 
-  // --- Warm start: a hint that the caller checks before it believes it. Empty `blob` removes it.
-  virtual absl::Status SetWarmStart(absl::string_view memory_uid, absl::string_view blob) = 0;
-  virtual absl::StatusOr<std::optional<std::string>> GetWarmStart(absl::string_view memory_uid) = 0;
-
   // --- Requests.
   virtual absl::StatusOr<std::optional<RequestRecord>> FindRequest(
       absl::string_view request_id) = 0;

@@ -88,20 +88,6 @@ absl::StatusOr<svdd::MemoryOptions> ToOptions(const MemoryConfig& config) {
   return options;
 }
 
-MemoryConfig FromOptions(const svdd::MemoryOptions& options) {
-  MemoryConfig config;
-  config.kernel = options.kernel;
-  if (options.capacity.box() == 1.0) {
-    config.capacity = options.capacity.total();
-  } else {
-    config.box = options.capacity.weight_at_box();
-  }
-  config.duplicates = options.duplicates;
-  config.key_dimension = static_cast<uint32_t>(options.key_dimension);
-  config.value_dimension = static_cast<uint32_t>(options.value_dimension);
-  return config;
-}
-
 void NormaliseKey(std::vector<double>& key) {
   for (double& coordinate : key) {
     if (coordinate == 0.0) coordinate = 0.0;

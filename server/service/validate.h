@@ -16,9 +16,6 @@ namespace lethe::service {
 // "config.capacity", "config.key_dimension", ...
 absl::StatusOr<svdd::MemoryOptions> ToOptions(const MemoryConfig& config);
 
-// The other way, for answers: an integer 1/C is stated as a capacity, any other C as a box.
-MemoryConfig FromOptions(const svdd::MemoryOptions& options);
-
 // Replaces -0.0 by 0.0 in the key, so that keys equal as numbers are equal as bytes.
 void NormaliseKey(std::vector<double>& key);
 

@@ -67,12 +67,6 @@ class HookedStore final : public TenantStore {
                           absl::FunctionRef<absl::Status(store::TokenRow&)> visit) override {
     return Around("LoadTokens", [&] { return inner_->LoadTokens(memory_uid, visit); });
   }
-  absl::Status SetWarmStart(absl::string_view memory_uid, absl::string_view blob) override {
-    return inner_->SetWarmStart(memory_uid, blob);
-  }
-  absl::StatusOr<std::optional<std::string>> GetWarmStart(absl::string_view memory_uid) override {
-    return inner_->GetWarmStart(memory_uid);
-  }
   absl::StatusOr<std::optional<store::RequestRecord>> FindRequest(
       absl::string_view request_id) override {
     return inner_->FindRequest(request_id);

@@ -257,7 +257,6 @@ TEST_P(Conformance, ARefusedEraseChangesNothing) {
   const std::vector<TokenRow> rows = {TestRow(1, "a"), TestRow(2, "b")};
   ASSERT_OK(Insert(rows));
   ASSERT_OK(store_->RecordRequest(TestRequest("taken")));
-  ASSERT_OK(store_->SetWarmStart(memory_.uid, "warm"));
   struct Case {
     std::string name;
     absl::StatusCode code;
@@ -317,7 +316,6 @@ TEST_P(Conformance, ARefusedEraseChangesNothing) {
     EXPECT_EQ(store_->GetLogHead()->count, 0u);
     EXPECT_EQ(*store_->FindRequest("new"), std::nullopt);
     EXPECT_EQ(*store_->FindRequest("taken"), TestRequest("taken"));
-    EXPECT_EQ(*store_->GetWarmStart(memory_.uid), "warm");
   }
   EXPECT_OK(store_->EraseTokens(Erase({1})));  // the unspoilt request passes
 }
@@ -410,29 +408,12 @@ TEST_P(Conformance, RequestsAreAnsweredOnce) {
   EXPECT_EQ(*store_->FindRequest("r"), TestRequest("r"));
 }
 
-TEST_P(Conformance, AWarmStartDiesWithAnErase) {
-  EXPECT_EQ(*store_->GetWarmStart(memory_.uid), std::nullopt);
-  ASSERT_OK(Insert({TestRow(1, "a"), TestRow(2, "b")}));
-  ASSERT_OK(store_->SetWarmStart(memory_.uid, "one"));
-  ASSERT_OK(store_->SetWarmStart(memory_.uid, "two"));
-  Reopen();
-  EXPECT_EQ(*store_->GetWarmStart(memory_.uid), "two");
-  ASSERT_OK(store_->EraseTokens(Erase({1})));
-  EXPECT_EQ(*store_->GetWarmStart(memory_.uid), std::nullopt);
-  ASSERT_OK(store_->SetWarmStart(memory_.uid, "three"));
-  ASSERT_OK(store_->SetWarmStart(memory_.uid, ""));
-  Reopen();
-  EXPECT_EQ(*store_->GetWarmStart(memory_.uid), std::nullopt);
-  EXPECT_CODE(store_->SetWarmStart(Uid(9), "x"), absl::StatusCode::kNotFound);
-}
-
 TEST_P(Conformance, ADeletedMemoryIsGoneAndItsNamesakeIsEmpty) {
   const MemoryRecord other = TestMemory(2);
   ASSERT_OK(store_->CreateMemory(other));
   ASSERT_OK(store_->InsertTokens(other.uid, std::vector<TokenRow>{TestRow(1, "a", "x")}));
   ASSERT_OK(Insert({TestRow(1, "a", "x"), TestRow(2, "b")}));
   ASSERT_OK(store_->EraseTokens(Erase({2})));
-  ASSERT_OK(store_->SetWarmStart(memory_.uid, "warm"));
 
   DeleteMemoryRequest request{memory_.uid, std::nullopt, std::nullopt};
   EXPECT_CODE(store_->DeleteMemory(request), absl::StatusCode::kInvalidArgument);
@@ -458,7 +439,6 @@ TEST_P(Conformance, ADeletedMemoryIsGoneAndItsNamesakeIsEmpty) {
   Reopen();
   EXPECT_THAT(States({"a", "b"}), ElementsAre(IdState::kUnknown, IdState::kUnknown));
   EXPECT_EQ(Counts().tokens, 0u);
-  EXPECT_EQ(*store_->GetWarmStart(memory_.uid), std::nullopt);
   // An empty memory may go without a certificate.
   ASSERT_OK(store_->DeleteMemory({memory_.uid, std::nullopt, std::nullopt}));
   EXPECT_CODE(store_->DeleteMemory({memory_.uid, std::nullopt, std::nullopt}),

@@ -22,7 +22,6 @@ struct ModelMemory {
   MemoryRecord record;
   std::map<uint64_t, TokenRow> tokens;
   std::set<std::string> erased;
-  std::optional<std::string> warm_start;
 };
 
 struct Model {
@@ -116,7 +115,6 @@ void RandomOperations::Erase(ModelMemory& memory) {
     memory.erased.insert(memory.tokens.at(handle).id);
     memory.tokens.erase(handle);
   }
-  memory.warm_start.reset();
   model_.log.push_back(request.certificate.record);
   if (request.request) model_.requests[request.request->request_id] = *request.request;
 }
@@ -146,11 +144,8 @@ void RandomOperations::Step() {
     Insert(*memory);
   } else if (choice < 90) {
     Erase(*memory);
-  } else if (choice < 92) {
+  } else if (choice < 93) {
     Delete(*memory);
-  } else if (choice < 96) {
-    memory->warm_start = absl::StrCat("warm-", Draw(1000));
-    ASSERT_OK(store_->SetWarmStart(memory->record.uid, *memory->warm_start));
   } else {
     const std::optional<RequestRecord> request = MaybeRequest();
     if (!request) return;
@@ -196,7 +191,6 @@ void RandomOperations::CompareMemory(const ModelMemory& memory) {
   EXPECT_EQ(counts->tokens, memory.tokens.size());
   EXPECT_EQ(counts->subjects, subjects.size());
   EXPECT_EQ(counts->tombstones, memory.erased.size());
-  EXPECT_EQ(*store_->GetWarmStart(uid), memory.warm_start);
 }
 
 void RandomOperations::Compare() {
