@@ -8,7 +8,7 @@
 # PhysioNet/CinC Challenge 2012 as a CSV, a row an hour (icu_hours.awk); the project does not need them.
 #
 #   default   kills a server 10 times during a stream and 5 times during a forget
-#   --full    50 and 25 times; also installs clang++ and builds with it when that is not done yet
+#   --full    50 and 25 times; also installs clang++ and builds with it
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
@@ -67,7 +67,7 @@ vectors() {
 }
 
 vectors build/release g++
-if [ -n "$full" ] && [ ! -x build/release-clang/bin/lethe ]; then
+if [ -n "$full" ]; then
   { bash cmake/install-dependencies.sh --clang && cmake --preset release-clang &&
     cmake --build --preset release-clang --parallel "$(nproc)" --target lethe; } >"$work/clang.log" 2>&1 ||
     tail -n 20 "$work/clang.log"
