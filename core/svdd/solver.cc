@@ -198,6 +198,8 @@ void Solver::Forget(std::span<const TokenHandle> handles) {
     if (!walked) SolveByActiveSet({});
     AddDrift();
     Settle();
+    // The point is of no further use, and what it holds does not matter any more.
+    if (gave_up_) return;
   }
   for (const GroupIndex group : shrunk) {
     if (!tokens_.Members(group).empty()) continue;
