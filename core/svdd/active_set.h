@@ -7,8 +7,8 @@
 // Each step moves to the minimum over the free variables (a bordered solve), stops at the first
 // bound in the way, or, at that minimum, frees the variable that violates its sign most. After a
 // step of length zero the smallest index is chosen instead (Bland's rule) until the objective falls
-// again, so that it always ends. Cost a step O(|S|^2) for the solves and O(n k) for the gradients,
-// k variables with weight.
+// again, so that in exact arithmetic it ends; steps are bounded. Cost a step O(|S|^2) for the
+// solves and O(n k) for the gradients, k variables with weight.
 #ifndef LETHE_CORE_SVDD_ACTIVE_SET_H_
 #define LETHE_CORE_SVDD_ACTIVE_SET_H_
 

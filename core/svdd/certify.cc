@@ -126,14 +126,15 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
           SignOf(entry.cap - entry.w, bounds.weight, false) != Sign::kPositive) {
         return Finding::kUndecided;
       }
-      slack = std::min({slack, entry.w.hi / total_, (entry.cap - entry.w).hi / total_});
+      slack = std::min({slack, (entry.w.hi - bounds.weight) / total_,
+                        ((entry.cap - entry.w).hi - bounds.weight) / total_});
     } else if (entry.role == Role::kError && !margin.empty()) {
       const Gradient gradient = supports_.BoundedGradient(slot);
       const double scale = Scale(entry.group);
       if (SignOf(gradient.h, gradient.error + scale * bounds.Slack(), false) != Sign::kNegative) {
         return Finding::kUndecided;
       }
-      slack = std::min(slack, (-gradient.h.hi - gradient.error) / total_ - bounds.Slack());
+      slack = std::min(slack, (-gradient.h.hi - gradient.error - scale * bounds.Slack()) / total_);
     }
   }
 
