@@ -8,6 +8,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/svdd/eviction.h"
 #include "core/svdd/ladder.h"
 #include "core/svdd/solver.h"
 
@@ -40,8 +41,15 @@ class ExactMemory::Impl {
   absl::StatusOr<UpdateReport> Finish(const PartitionCounts& before) {
     std::optional<Snapshot> published = solver.Publish();
     if (!published.has_value()) {
-      spent = true;
-      return Spent();
+      // A state that could not be certified is not served: once more from the tokens alone.
+      ++counters.refits;
+      Solver fresh = FromTokens();
+      published = fresh.Publish();
+      if (!published.has_value()) {
+        spent = true;
+        return Spent();
+      }
+      solver = std::move(fresh);
     }
     state = std::make_shared<const Snapshot>(*std::move(published));
     ++counters.updates;
@@ -53,6 +61,35 @@ class ExactMemory::Impl {
                         .method = solver.method(),
                         .events = solver.events(),
                         .precision_bits = state->proof.precision_bits};
+  }
+
+  Solver FromTokens() const {
+    const TokenTable& tokens = solver.tokens();
+    std::vector<NewToken> all;
+    for (const TokenHandle handle : tokens.Handles()) {
+      all.push_back({handle, tokens.Key(tokens.GroupOf(handle)), tokens.Value(handle)});
+    }
+    Solver fresh(options);
+    fresh.Insert(all);
+    return fresh;
+  }
+
+  // Handles above all so far, contents fit; the largest handle afterwards.
+  absl::StatusOr<std::optional<TokenHandle>> CheckTokens(const ExactMemory& memory,
+                                                         std::span<const NewToken> tokens) const {
+    if (spent) return Spent();
+    std::optional<TokenHandle> last = last_handle;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (last.has_value() && tokens[i].handle <= *last) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("tokens[", i, "].handle: must be above ", *last));
+      }
+      last = tokens[i].handle;
+      if (absl::Status status = memory.Validate(tokens[i].key, tokens[i].value); !status.ok()) {
+        return absl::Status(status.code(), absl::StrCat("tokens[", i, "].", status.message()));
+      }
+    }
+    return last;
   }
 
   static absl::Status Spent() {
@@ -79,8 +116,7 @@ class ExactMemory::Impl {
   std::shared_ptr<const Snapshot> state;
   SolverCounters counters;
   bool spent = false;  // the solver gave up: nothing but the last state is good
-  TokenHandle last_handle = 0;
-  bool any_handle = false;
+  std::optional<TokenHandle> last_handle;
 };
 
 absl::StatusOr<std::unique_ptr<ExactMemory>> ExactMemory::Create(const MemoryOptions& options) {
@@ -106,23 +142,8 @@ absl::Status ExactMemory::Validate(std::span<const double> key,
 }
 
 absl::StatusOr<UpdateReport> ExactMemory::Insert(std::span<const NewToken> tokens) {
-  if (impl_->spent) return Impl::Spent();
-  TokenHandle last = impl_->last_handle;
-  bool any = impl_->any_handle;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (any && tokens[i].handle <= last) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tokens[", i, "].handle: must be above ", last));
-    }
-    last = tokens[i].handle;
-    any = true;
-    if (absl::Status status = Validate(tokens[i].key, tokens[i].value); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat("tokens[", i, "].", status.message()));
-    }
-  }
+  LETHE_ASSIGN_OR_RETURN(impl_->last_handle, impl_->CheckTokens(*this, tokens));
   const PartitionCounts before = impl_->state->counts;
-  impl_->last_handle = last;
-  impl_->any_handle = any;
   impl_->solver.Insert(tokens);
   return impl_->Finish(before);
 }
@@ -134,16 +155,33 @@ absl::StatusOr<UpdateReport> ExactMemory::Forget(std::span<const TokenHandle> ha
   return impl_->Finish(before);
 }
 
+absl::StatusOr<UpdateReport> ExactMemory::Replace(std::span<const TokenHandle> handles,
+                                                  std::span<const NewToken> tokens) {
+  LETHE_RETURN_IF_ERROR(impl_->CheckHandles(handles));
+  LETHE_ASSIGN_OR_RETURN(impl_->last_handle, impl_->CheckTokens(*this, tokens));
+  const PartitionCounts before = impl_->state->counts;
+  impl_->solver.Replace(handles, tokens);
+  return impl_->Finish(before);
+}
+
+EvictionPlan ExactMemory::PlanEviction(size_t budget) const {
+  return svdd::PlanEviction(impl_->solver.tokens(), *impl_->state, budget);
+}
+
+std::vector<TokenHandle> ExactMemory::MarginHandles() const {
+  return impl_->state->phase == Phase::kActive ? impl_->solver.MarginHandles()
+                                               : std::vector<TokenHandle>();
+}
+
+std::optional<MarginSolution> ExactMemory::SolveMarginSystem(std::span<const double> b,
+                                                             double mass) const {
+  return impl_->solver.SolveMarginSystem(b, mass);
+}
+
 std::shared_ptr<const Snapshot> ExactMemory::snapshot() const { return impl_->state; }
 
 std::shared_ptr<const Snapshot> ExactMemory::Refit() const {
-  const TokenTable& tokens = impl_->solver.tokens();
-  std::vector<NewToken> all;
-  for (const TokenHandle handle : tokens.Handles()) {
-    all.push_back({handle, tokens.Key(tokens.GroupOf(handle)), tokens.Value(handle)});
-  }
-  Solver solver(impl_->options);
-  solver.Insert(all);
+  Solver solver = impl_->FromTokens();
   return std::make_shared<const Snapshot>(solver.Publish().value_or(Snapshot(impl_->options)));
 }
 

@@ -18,6 +18,7 @@
 #define LETHE_CORE_SVDD_MEMORY_H_
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -56,6 +57,24 @@ struct SolverCounters {
   uint64_t proofs = 0;     // updates whose state had to be proven; the others moved no weight
   uint64_t climbs = 0;     // published states that needed more than the first rung
   uint64_t fallbacks = 0;  // updates finished by the cold solver
+  uint64_t refits = 0;     // states no rung could decide, solved anew from the tokens
+};
+
+// What Evict may take out without changing what any query reads now. The scope of that promise is
+// the present state: a token that arrives later could have given an evicted one weight, so from
+// then on "retrained" means retrained on what was retained (docs/math.md, section 8).
+struct EvictionPlan {
+  std::vector<TokenHandle> reserve;  // weight 0, oldest first
+  // Copies in groups of equal key and equal value, taken newest first, after all of the reserve:
+  // the group's weight still fits those that stay.
+  std::vector<TokenHandle> surplus;
+  size_t retained = 0;  // above the budget when the rest carries weight
+};
+
+// The solution of [0 1'; 1 2K_SS] (nu, w) = (mass, b) over the margin groups.
+struct MarginSolution {
+  std::vector<double> w;
+  double nu = 0.0;
 };
 
 class ExactMemory {
@@ -75,6 +94,16 @@ class ExactMemory {
   // Takes tokens out. Handles must be present and distinct. The whole batch or nothing.
   absl::StatusOr<UpdateReport> Forget(std::span<const TokenHandle> handles);
 
+  // Takes tokens out and puts others in as one change, after which the state is that of a memory
+  // which never saw the former and was given the latter last. Requirements, cost and errors are
+  // those of Forget and Insert; messages name "handles" or "tokens[i]". The whole or nothing.
+  absl::StatusOr<UpdateReport> Replace(std::span<const TokenHandle> handles,
+                                       std::span<const NewToken> tokens);
+
+  // What to forget so that at most `budget` tokens are retained, or as near as is possible without
+  // changing a readout. Depends on the retained tokens and the budget alone. O(n log n).
+  EvictionPlan PlanEviction(size_t budget) const;
+
   // The published state; never null. Insert and Forget replace it, they never change it.
   std::shared_ptr<const Snapshot> snapshot() const;
 
@@ -86,6 +115,13 @@ class ExactMemory {
   // The state that Forget(handles) would publish, without changing this memory.
   absl::StatusOr<std::shared_ptr<const Snapshot>> Preview(
       std::span<const TokenHandle> handles) const;
+
+  // One handle a margin group: the order of MarginSolution::w. Empty without a margin.
+  std::vector<TokenHandle> MarginHandles() const;
+  // By the factor that the memory holds, refined once in double-double; O(|S|^2). Nullopt without a
+  // margin, or where K_SS is singular in double-double. Requires b.size() ==
+  // MarginHandles().size().
+  std::optional<MarginSolution> SolveMarginSystem(std::span<const double> b, double mass) const;
 
   size_t size() const;
   const SolverCounters& counters() const;

@@ -27,11 +27,17 @@ struct Proof {
   // and empty phases, whose weights are exact by definition (bounds are 0 there).
   bool decided_by_solver = false;
   int precision_bits = 0;     // 106: double-double; more: a higher rung
-  double residual = 0.0;      // |K KT residual| of the refined solution before rounding
+  double residual = 0.0;      // |KKT residual| of the refined solution before rounding
   double weight_bound = 0.0;  // |a - a*|_2 of the refined solution before rounding
   // On the decision function, rounding of weights and mu included; for exp_dot per unit of
   // sqrt(kappa(q, q)) where that is above 1.
   double decision_bound = 0.0;
+  // Upper bound on the duality gap of the published weights, sum a_i max(g_i, 0) + (C - a_i)
+  // max(-g_i, 0) >= |a - a*|_K^2, from fresh gradients.
+  double gap_bound = 0.0;
+  // For every query, each coordinate of the published weights' readout is within readout_bound
+  // max_i |v_i| of the exact solution's (Readout::value_bound adds the rounding of one evaluation).
+  double readout_bound = 0.0;
   // Lower bound on the strict complementarity of this state; infinite when nothing can change.
   double slack = 0.0;
   double lambda_min = 0.0;  // lower bound on the smallest eigenvalue of K over the margin groups
@@ -47,6 +53,11 @@ struct Readout {
   // decision at both ends of the mu interval; unbounded ends are +-infinity. Equal where unique.
   double decision_low = 0.0;
   double decision_high = 0.0;
+  // Every coordinate of `value` is within this of the exact problem's readout: rounding of the
+  // weights, of the kernel and of the sums.
+  double value_bound = 0.0;
+  // The same for `decision` and its ends.
+  double decision_bound = 0.0;
   std::vector<double> shares;  // a_i kappa(q, x_i) / the denominator, a support token each
 };
 

@@ -130,9 +130,34 @@ void Solver::SolveCold() {
   method_ = Method::kCold;
 }
 
-void Solver::Insert(std::span<const NewToken> tokens) {
+void Solver::BeginUpdate() {
   method_ = Method::kUnchanged;
   events_ = 0;
+}
+
+void Solver::Insert(std::span<const NewToken> tokens) {
+  BeginUpdate();
+  InsertTokens(tokens);
+}
+
+void Solver::Forget(std::span<const TokenHandle> handles) {
+  BeginUpdate();
+  ForgetTokens(handles);
+}
+
+void Solver::Replace(std::span<const TokenHandle> handles, std::span<const NewToken> tokens) {
+  BeginUpdate();
+  // Without a dip into warming, from which only a cold solve leads back.
+  if (options_.capacity.Warming(tokens_.size() - handles.size())) {
+    InsertTokens(tokens);
+    ForgetTokens(handles);
+  } else {
+    ForgetTokens(handles);
+    if (!gave_up_) InsertTokens(tokens);
+  }
+}
+
+void Solver::InsertTokens(std::span<const NewToken> tokens) {
   std::vector<GroupIndex> grown;
   for (const NewToken& token : tokens) {
     const GroupIndex group = tokens_.Add(token.handle, token.key, token.value);
@@ -164,9 +189,7 @@ void Solver::Insert(std::span<const NewToken> tokens) {
   Settle();
 }
 
-void Solver::Forget(std::span<const TokenHandle> handles) {
-  method_ = Method::kUnchanged;
-  events_ = 0;
+void Solver::ForgetTokens(std::span<const TokenHandle> handles) {
   std::vector<GroupIndex> shrunk;
   for (const TokenHandle handle : handles) shrunk.push_back(tokens_.Remove(handle));
   std::sort(shrunk.begin(), shrunk.end());
@@ -207,6 +230,27 @@ void Solver::Forget(std::span<const TokenHandle> handles) {
     LETHE_CHECK(!pool_.Contains(group) && !supports_.Holds(group));
     tokens_.ReleaseGroup(group);
   }
+}
+
+std::vector<TokenHandle> Solver::MarginHandles() const {
+  std::vector<TokenHandle> handles;
+  for (const Slot slot : supports_.margin()) {
+    handles.push_back(tokens_.Members(supports_[slot].group).front());
+  }
+  return handles;
+}
+
+std::optional<MarginSolution> Solver::SolveMarginSystem(std::span<const double> b,
+                                                        double mass) const {
+  if (!active_ || !factor_ok_ || supports_.margin().empty()) return std::nullopt;
+  LETHE_CHECK(b.size() == supports_.margin().size());
+  std::vector<DoubleDouble> w;
+  DoubleDouble nu;
+  supports_.SolveBorderedRefined({b.begin(), b.end()}, DoubleDouble(mass), w, nu);
+  MarginSolution solution;
+  for (const DoubleDouble& value : w) solution.w.push_back(value.hi);
+  solution.nu = nu.hi;
+  return solution;
 }
 
 std::vector<std::pair<GroupIndex, SupportSet::Gradient>> Solver::LowestReserve() {

@@ -43,6 +43,13 @@ class Solver {
   // is then of no further use.
   std::optional<Snapshot> Publish();
 
+  // Forget, then Insert, counted as one update.
+  void Replace(std::span<const TokenHandle> handles, std::span<const NewToken> tokens);
+
+  // See ExactMemory.
+  std::vector<TokenHandle> MarginHandles() const;
+  std::optional<MarginSolution> SolveMarginSystem(std::span<const double> b, double mass) const;
+
   // Of the updates since the last Publish.
   Method method() const { return method_; }
   int events() const { return events_; }
@@ -72,6 +79,9 @@ class Solver {
   };
 
   // solver.cc
+  void BeginUpdate();
+  void InsertTokens(std::span<const NewToken> tokens);
+  void ForgetTokens(std::span<const TokenHandle> handles);
   DoubleDouble GroupCap(GroupIndex group) const;
   double Scale(GroupIndex group) const;
   void AddDrift();

@@ -109,6 +109,28 @@ bool SupportSet::RebuildFactor(std::vector<Slot> margin) {
   return true;
 }
 
+void SupportSet::SolveBorderedRefined(const std::vector<DoubleDouble>& b,
+                                      const DoubleDouble& mass,
+                                      std::vector<DoubleDouble>& w,
+                                      DoubleDouble& nu) const {
+  SolveBordered(factor_, b, mass, w, nu);
+  std::vector<DoubleDouble> residual;
+  DoubleDouble mass_left = mass;
+  for (size_t p = 0; p < margin_.size(); ++p) {
+    DoubleDouble value = b[p] - nu;
+    for (size_t q = 0; q < margin_.size(); ++q) {
+      SubtractProduct(value, gram_[margin_[p]][margin_[q]], {2 * w[q].hi, 2 * w[q].lo});
+    }
+    residual.push_back(value);
+    mass_left -= w[p];
+  }
+  std::vector<DoubleDouble> step;
+  DoubleDouble nu_step;
+  SolveBordered(factor_, std::move(residual), mass_left, step, nu_step);
+  nu += nu_step;
+  for (size_t p = 0; p < margin_.size(); ++p) w[p] += step[p];
+}
+
 void SupportSet::SolveMargin() {
   LETHE_CHECK(!margin_.empty() && factor_.size() == margin_.size());
   std::vector<DoubleDouble> fixed;  // total K_ii - 2 K_iE cap
@@ -129,24 +151,8 @@ void SupportSet::SolveMargin() {
     fixed.push_back(value);
   }
   std::vector<DoubleDouble> w;
-  SolveBordered(factor_, fixed, mass, w, mu);
-  // One step of refinement: the factor has a long history, its residual need not be at rounding
-  // level.
-  std::vector<DoubleDouble> residual;
-  DoubleDouble mass_left = mass;
-  for (size_t p = 0; p < margin_.size(); ++p) {
-    DoubleDouble value = fixed[p] - mu;
-    for (size_t q = 0; q < margin_.size(); ++q) {
-      SubtractProduct(value, gram_[margin_[p]][margin_[q]], {2 * w[q].hi, 2 * w[q].lo});
-    }
-    residual.push_back(value);
-    mass_left -= w[p];
-  }
-  std::vector<DoubleDouble> step;
-  DoubleDouble mu_step;
-  SolveBordered(factor_, std::move(residual), mass_left, step, mu_step);
-  mu += mu_step;
-  for (size_t p = 0; p < margin_.size(); ++p) entries_[margin_[p]].w = w[p] + step[p];
+  SolveBorderedRefined(fixed, mass, w, mu);
+  for (size_t p = 0; p < margin_.size(); ++p) entries_[margin_[p]].w = w[p];
 }
 
 DoubleDouble SupportSet::FreshGradient(Slot slot) const {

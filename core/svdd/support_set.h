@@ -66,7 +66,13 @@ class SupportSet {
   // A fresh factor for these margin slots; false when it is singular in double-double.
   bool RebuildFactor(std::vector<Slot> margin);
 
-  // Margin weights and mu from the bordered system (2), refined once. Requires a margin.
+  // 2 K_SS w + nu 1 = b, 1'w = mass by the factor, refined once: the factor has a long history, its
+  // residual need not be at rounding level. Requires a margin and its factor.
+  void SolveBorderedRefined(const std::vector<DoubleDouble>& b,
+                            const DoubleDouble& mass,
+                            std::vector<DoubleDouble>& w,
+                            DoubleDouble& nu) const;
+  // Margin weights and mu from the bordered system (2). Requires a margin.
   void SolveMargin();
   DoubleDouble FreshGradient(Slot slot) const;
   // Fresh, with its error bound: the kernel's and the rounding's, not that of the weights.
@@ -85,8 +91,8 @@ class SupportSet {
   DoubleDouble mu;
 
  private:
-  const kernel::Kernel kernel_;
-  const double total_;
+  kernel::Kernel kernel_;
+  double total_;
   std::vector<Entry> entries_;
   std::vector<std::vector<DoubleDouble>> gram_;
   std::vector<std::vector<double>> gram_error_;
