@@ -96,6 +96,10 @@ absl::Status ValidateResiduals(const Residuals& residuals) {
   LETHE_RETURN_IF_ERROR(bound("dualityGap", residuals.duality_gap));
   LETHE_RETURN_IF_ERROR(bound("weightBound", residuals.weight_bound));
   LETHE_RETURN_IF_ERROR(bound("decisionBound", residuals.decision_bound));
+  if (residuals.gap_bound.has_value() != residuals.readout_bound.has_value()) {
+    return Refuse("change.residuals.gapBound", "there exactly when readoutBound is");
+  }
+  LETHE_RETURN_IF_ERROR(bound("gapBound", residuals.gap_bound.value_or(0.0)));
   LETHE_RETURN_IF_ERROR(bound("readoutBound", residuals.readout_bound.value_or(0.0)));
   LETHE_RETURN_IF_ERROR(bound("condition", residuals.condition));
   if (std::isnan(residuals.slack)) return Refuse("change.residuals.slack", "NaN");
@@ -125,12 +129,61 @@ absl::Status ValidateVerdict(const StateChange& change) {
   return absl::OkStatus();
 }
 
+// An eviction takes what no readout shows: tokens of weight 0, and copies of a group that stays in
+// the margin. Which of the two the surplus was depends on the memory's policy for equal keys; it is
+// one for the whole memory.
+absl::Status ValidateSelection(const CertificateBody& body) {
+  const StateChange& change = *body.change;
+  const Selection& selection = *change.selection;
+  LETHE_RETURN_IF_ERROR(
+      ValidateIntegers("change.selection",
+                       {selection.budget, selection.reserve, selection.surplus, selection.retained}));
+  if (selection.budget == 0) return Refuse("change.selection.budget", "must be at least 1");
+  if (selection.reserve + selection.surplus != body.counts.erased) {
+    return Refuse("change.selection", "reserve plus surplus must be counts.erased");
+  }
+  if (selection.retained != change.partition_after.total()) {
+    return Refuse("change.selection.retained", "must be the number of tokens after");
+  }
+  if (selection.retained < selection.budget) {
+    return Refuse("change.selection.retained", "is below the budget: more was taken than asked");
+  }
+  const PartitionSizes& before = change.partition_before;
+  const PartitionSizes& after = change.partition_after;
+  if (after.error != before.error) {
+    return Refuse("change.partition", "an eviction takes no token at the box");
+  }
+  const bool from_margin = after.margin < before.margin;
+  const uint64_t margin_taken = from_margin ? selection.surplus : 0;
+  if (after.margin > before.margin || before.margin - after.margin != margin_taken) {
+    return Refuse("change.partition", "an eviction takes all of its surplus from the margin or none");
+  }
+  if (from_margin && after.margin == 0) {
+    return Refuse("change.partition", "an eviction leaves every group of the margin a token");
+  }
+  if (change.verdict != VerdictClass::kProven && change.verdict != VerdictClass::kBitIdentical) {
+    return Refuse("change.verdict", "an eviction needs a proven partition");
+  }
+  return absl::OkStatus();
+}
+
 // What each kind may do to the number of tokens.
 absl::Status ValidateEffect(const CertificateBody& body) {
   const StateChange& change = *body.change;
   const uint64_t before = change.partition_before.total();
   const uint64_t after = change.partition_after.total();
   const uint64_t erased = body.counts.erased;
+  const bool evicts = body.kind == CertificateKind::kEvict;
+  const bool edits = body.kind == CertificateKind::kEdit;
+  if (evicts != change.selection.has_value()) {
+    return Refuse("change.selection", evicts ? "missing in an eviction" : "only in an eviction");
+  }
+  if ((evicts || edits) && erased == 0) {
+    return Refuse("counts.erased", "an edit or an eviction without effect has no certificate");
+  }
+  if ((evicts || edits) && !change.residuals.gap_bound.has_value()) {
+    return Refuse("change.residuals.gapBound", "missing for this kind");
+  }
   switch (body.kind) {
     case CertificateKind::kForget:
     case CertificateKind::kEvict:
@@ -155,12 +208,10 @@ absl::Status ValidateEffect(const CertificateBody& body) {
   if (erased == 0 && change.root_before != change.root_after) {
     return Refuse("change.root", "changed although nothing was erased");
   }
-  const bool must_differ =
-      body.kind == CertificateKind::kForget || body.kind == CertificateKind::kEvict;
-  if (must_differ && erased > 0 && change.root_before == change.root_after) {
+  if (erased > 0 && change.root_before == change.root_after) {
     return Refuse("change.root", "unchanged although tokens were erased");
   }
-  return absl::OkStatus();
+  return evicts ? ValidateSelection(body) : absl::OkStatus();
 }
 
 absl::Status ValidateChange(const CertificateBody& body) {

@@ -63,6 +63,10 @@ struct Residuals {
   double slack = 0.0;           // lower bound on the distance to a change of the partition
   double weight_bound = 0.0;    // |a - a*|_2 before rounding
   double decision_bound = 0.0;  // on the decision function
+  // Proven upper bounds: on the duality gap of the published weights, and on every number of a
+  // readout in units of the largest |value| with weight. Both or neither; an edit and an eviction
+  // have them.
+  std::optional<double> gap_bound;
   std::optional<double> readout_bound;
   double condition = 0.0;       // upper bound, of the margin Gram matrix
   uint32_t precision_bits = 0;  // rung that decided the state; 0: exact by definition
@@ -78,6 +82,20 @@ struct RefitComparison {
   friend bool operator==(const RefitComparison&, const RefitComparison&) = default;
 };
 
+// What an eviction took. Its scope is the same in each and stands in the statement: at that time
+// (kScopeNow) no readout and no label of a group with weight changed; from then on (kScopeLater)
+// changes are measured against the tokens retained.
+struct Selection {
+  uint64_t budget = 0;   // at least 1
+  uint64_t reserve = 0;  // taken: weight 0, and no token with weight has the key
+  uint64_t surplus = 0;  // taken: copies of a key with weight that its group could do without
+  uint64_t retained = 0;  // above the budget when the rest carries weight
+
+  friend bool operator==(const Selection&, const Selection&) = default;
+};
+inline constexpr absl::string_view kScopeNow = "weighted-groups-and-readouts-unchanged";
+inline constexpr absl::string_view kScopeLater = "measured-against-retained-tokens";
+
 struct StateChange {
   std::string memory_uid;  // 32 hex digits (RandomUid), never the name
   Digest config{};         // ConfigDigest
@@ -88,6 +106,7 @@ struct StateChange {
   VerdictClass verdict = VerdictClass::kUncertified;
   Residuals residuals;
   std::optional<RefitComparison> refit;  // present exactly when a refit was run
+  std::optional<Selection> selection;    // present exactly in an eviction
 
   friend bool operator==(const StateChange&, const StateChange&) = default;
 };
@@ -130,8 +149,9 @@ struct CertificateBody {
 };
 
 // The rules of section 3 of the format: shapes, limits, and that the numbers agree with each other
-// (matched = erased + held; forget and evict shrink the partition by `erased`; bit-identical
-// exactly with an equal refit; ...). INVALID_ARGUMENT names the field.
+// (matched = erased + held; forget and evict shrink the partition by `erased`; an eviction takes no
+// error token and no more margin tokens than surplus; bit-identical exactly with an equal refit;
+// ...). INVALID_ARGUMENT names the field.
 absl::Status ValidateBody(const CertificateBody& body);
 
 // The statement's canonical text. INVALID_ARGUMENT as ValidateBody.

@@ -90,8 +90,12 @@ void AppendVerdict(std::string& out, const StateChange& change) {
       absl::StrFormat("decision within %.3g", residuals.decision_bound),
       absl::StrFormat("condition %.3g", residuals.condition),
       absl::StrFormat("%d bits", residuals.precision_bits)};
+  if (residuals.gap_bound.has_value()) {
+    facts.push_back(absl::StrFormat("gap at most %.3g", *residuals.gap_bound));
+  }
   if (residuals.readout_bound.has_value()) {
-    facts.push_back(absl::StrFormat("readout within %.3g", *residuals.readout_bound));
+    facts.push_back(
+        absl::StrFormat("readout within %.3g of the largest value", *residuals.readout_bound));
   }
   AppendField(out, "residuals", absl::StrJoin(facts, ", "));
   if (change.refit.has_value()) {
@@ -100,6 +104,19 @@ void AppendVerdict(std::string& out, const StateChange& change) {
                                          : absl::StrFormat("differs, by at most %.3g a weight",
                                                            change.refit->deviation));
   }
+}
+
+void AppendSelection(std::string& out, const Selection& selection) {
+  AppendField(out, "selection",
+              absl::StrCat("budget ", selection.budget, ": ", selection.reserve,
+                           " taken from the reserve, ", selection.surplus, " surplus copies; ",
+                           selection.retained, " retained",
+                           selection.retained > selection.budget ? ", as the rest carries weight"
+                                                                 : ""));
+  AppendField(out, "scope",
+              "At that time no readout and no label of a group with weight changed. From then on "
+              "changes are measured against the tokens retained: one that arrives later could have "
+              "given weight to a token that was taken out.");
 }
 
 void AppendCounts(std::string& out, const ErasureCounts& counts) {
@@ -155,6 +172,7 @@ std::string DescribeBody(const CertificateBody& body) {
     AppendField(out, "root after", Hex(body.change->root_after));
     AppendPartition(out, body.change->partition_before, body.change->partition_after);
     AppendVerdict(out, *body.change);
+    if (body.change->selection.has_value()) AppendSelection(out, *body.change->selection);
   }
   AppendCounts(out, body.counts);
   for (const StoreErasure& store : body.stores) {

@@ -18,7 +18,8 @@ namespace lethe::audit {
 // Without a leaf the line of the leaf says "not given".
 std::string DescribeChecks(const CertificateResult& result, bool leaf_given);
 
-// The content: partition before and after, verdict, the five counts, stores, exceptions.
+// The content: partition before and after, verdict, what an eviction selected and its scope, the
+// five counts, stores, exceptions.
 std::string DescribeBody(const CertificateBody& body);
 
 // One line of at most 80 columns: sequence, time, kind, erased tokens, partition sizes (S/E/R).

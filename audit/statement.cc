@@ -43,6 +43,7 @@ Json ToJson(const Residuals& residuals) {
   json.Set("condition", Json::Double(residuals.condition));
   json.Set("decisionBound", Json::Double(residuals.decision_bound));
   json.Set("dualityGap", Json::Double(residuals.duality_gap));
+  if (residuals.gap_bound.has_value()) json.Set("gapBound", Json::Double(*residuals.gap_bound));
   json.Set("kktResidual", Json::Double(residuals.kkt_residual));
   json.Set("precisionBits", Json::Integer(residuals.precision_bits));
   if (residuals.readout_bound.has_value()) {
@@ -50,6 +51,19 @@ Json ToJson(const Residuals& residuals) {
   }
   json.Set("slack", Json::Double(residuals.slack));
   json.Set("weightBound", Json::Double(residuals.weight_bound));
+  return json;
+}
+
+Json ToJson(const Selection& selection) {
+  Json scope = Json::MakeObject();
+  scope.Set("later", Json::String(kScopeLater));
+  scope.Set("now", Json::String(kScopeNow));
+  Json json = Json::MakeObject();
+  json.Set("budget", Json::Integer(selection.budget));
+  json.Set("reserve", Json::Integer(selection.reserve));
+  json.Set("retained", Json::Integer(selection.retained));
+  json.Set("scope", std::move(scope));
+  json.Set("surplus", Json::Integer(selection.surplus));
   return json;
 }
 
@@ -72,6 +86,7 @@ Json ToJson(const StateChange& change) {
   }
   json.Set("residuals", ToJson(change.residuals));
   json.Set("root", std::move(root));
+  if (change.selection.has_value()) json.Set("selection", ToJson(*change.selection));
   json.Set("verdict", Json::String(Name(change.verdict)));
   return json;
 }
@@ -145,6 +160,7 @@ Residuals ReadResiduals(JsonReader& parent) {
   residuals.condition = reader.Double("condition");
   residuals.decision_bound = reader.Double("decisionBound");
   residuals.duality_gap = reader.Double("dualityGap");
+  residuals.gap_bound = reader.OptionalDouble("gapBound");
   residuals.kkt_residual = reader.Double("kktResidual");
   const uint64_t bits = reader.Integer("precisionBits");
   if (bits > std::numeric_limits<uint32_t>::max()) reader.Fail("precisionBits", "too large");
@@ -154,6 +170,21 @@ Residuals ReadResiduals(JsonReader& parent) {
   residuals.weight_bound = reader.Double("weightBound");
   parent.Adopt(reader);
   return residuals;
+}
+
+Selection ReadSelection(JsonReader& parent) {
+  JsonReader reader = parent.Child("selection");
+  Selection selection;
+  selection.budget = reader.Integer("budget");
+  selection.reserve = reader.Integer("reserve");
+  selection.retained = reader.Integer("retained");
+  JsonReader scope = reader.Child("scope");
+  scope.Expect("later", kScopeLater);
+  scope.Expect("now", kScopeNow);
+  reader.Adopt(scope);
+  selection.surplus = reader.Integer("surplus");
+  parent.Adopt(reader);
+  return selection;
 }
 
 StateChange ReadChange(JsonReader& parent) {
@@ -177,6 +208,7 @@ StateChange ReadChange(JsonReader& parent) {
   change.root_after = root.HexDigest("after");
   change.root_before = root.HexDigest("before");
   reader.Adopt(root);
+  if (reader.Has("selection")) change.selection = ReadSelection(reader);
   change.verdict = ReadName(reader, "verdict", kVerdicts);
   parent.Adopt(reader);
   return change;

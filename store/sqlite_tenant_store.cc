@@ -75,6 +75,8 @@ class SqliteTenantStore final : public TenantStore {
   absl::StatusOr<StoredMemory> FindMemory(absl::string_view column, absl::string_view value);
   absl::Status RunForMemory(absl::string_view sql, const StoredMemory& memory);
   absl::Status InsertRequest(const RequestRecord& request);
+  // Inside a transaction.
+  absl::Status InsertRows(const StoredMemory& memory, std::span<const TokenRow> rows);
 
   std::unique_ptr<Database> database_;
   TenantRecord tenant_;
@@ -261,25 +263,36 @@ absl::Status SqliteTenantStore::InsertTokens(absl::string_view memory_uid,
   }
   return Change(Kind::kGrow, [&]() -> absl::Status {
     LETHE_ASSIGN_OR_RETURN(const StoredMemory memory, FindMemory("uid", memory_uid));
-    LETHE_RETURN_IF_ERROR(tokens_.Insert(memory, rows));
-    LETHE_ASSIGN_OR_RETURN(
-        Statement advance,
-        database_->Prepare("UPDATE memories SET next_handle = ?2 WHERE key = ?1"));
-    advance.Int(1, memory.key).Int(2, static_cast<int64_t>(rows.back().handle) + 1);
-    return advance.Run();
+    return InsertRows(memory, rows);
   });
+}
+
+absl::Status SqliteTenantStore::InsertRows(const StoredMemory& memory,
+                                           std::span<const TokenRow> rows) {
+  LETHE_RETURN_IF_ERROR(tokens_.Insert(memory, rows));
+  LETHE_ASSIGN_OR_RETURN(Statement advance,
+                         database_->Prepare("UPDATE memories SET next_handle = ?2 WHERE key = ?1"));
+  advance.Int(1, memory.key).Int(2, static_cast<int64_t>(rows.back().handle) + 1);
+  return advance.Run();
 }
 
 absl::StatusOr<EraseResult> SqliteTenantStore::EraseTokens(const EraseRequest& request) {
   if (request.handles.empty()) return absl::InvalidArgumentError("handles: must name a token");
+  if (request.replacements.size() > kMaxInsertRows) {
+    return absl::InvalidArgumentError(absl::StrCat("replacements: ", request.replacements.size(),
+                                                   " rows, must be at most ", kMaxInsertRows));
+  }
   auto body = [&]() -> absl::Status {
     LETHE_ASSIGN_OR_RETURN(const StoredMemory memory, FindMemory("uid", request.memory_uid));
     LETHE_RETURN_IF_ERROR(tokens_.Erase(memory, request.handles));
+    if (!request.replacements.empty()) {
+      LETHE_RETURN_IF_ERROR(InsertRows(memory, request.replacements));
+    }
     LETHE_RETURN_IF_ERROR(log_.Append(request.certificate));
     if (request.request.has_value()) return InsertRequest(*request.request);
     return absl::OkStatus();
   };
-  LETHE_RETURN_IF_ERROR(Change(Kind::kErase, body));
+  LETHE_RETURN_IF_ERROR(Change(request.replacements.empty() ? Kind::kErase : Kind::kGrow, body));
   return EraseResult{request.handles.size(), database_->CheckpointTruncate()};
 }
 

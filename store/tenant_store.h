@@ -127,6 +127,9 @@ struct EraseRequest {
   std::vector<uint64_t> handles;  // at least one; present and distinct; any order
   CertificateAppend certificate;
   std::optional<RequestRecord> request;
+  // Rows that come in with the same transaction, as InsertTokens requires them; at most
+  // kMaxInsertRows. A row may have the id of an erased one, which then is no tombstone.
+  std::vector<TokenRow> replacements = {};
 };
 
 struct DeleteMemoryRequest {
@@ -201,8 +204,8 @@ class TenantStore {
   // stops being "already erased". The whole batch or nothing.
   virtual absl::Status InsertTokens(absl::string_view memory_uid,
                                     std::span<const TokenRow> rows) = 0;
-  // Deletes the rows, leaves tombstones, drops the memory's warm start (it was derived from the
-  // erased rows), appends the certificate, stores the answer; then cleans the write-ahead log.
+  // Deletes the rows, leaves tombstones, inserts the replacements, appends the certificate, stores
+  // the answer; then cleans the write-ahead log.
   virtual absl::StatusOr<EraseResult> EraseTokens(const EraseRequest& request) = 0;
   // One lookup an id, in order.
   virtual absl::StatusOr<std::vector<IdLookup>> FindByIds(absl::string_view memory_uid,

@@ -379,18 +379,49 @@ double Solver::QuadraticForm(const std::vector<SupportToken>& supports) const {
   return sum;
 }
 
-// What rounding weights and mu to doubles moves the decision function by, added to its bound.
+// What rounding weights and mu to doubles adds to the bounds, and what follows for the gap and the
+// readout of the published weights.
 void Solver::AddPublicationRounding(Certificate& certificate) const {
   constexpr double kUnit = 0x1p-53;
+  Proof& proof = certificate.proof;
   double moved = 0.0;
+  double relative = kUnit;  // the largest relative error of a published weight
   for (const SupportToken& token : certificate.supports) {
-    moved += 2 * kUnit * token.alpha * Scale(tokens_.GroupOf(token.handle));
+    moved += 2 * (kUnit * token.alpha + 0x1p-1074) * Scale(tokens_.GroupOf(token.handle));
+    relative = std::max(relative, 0x1p-1075 / token.alpha);
   }
   double mu = 0.0;
   for (const auto& end : {certificate.mu, certificate.mu_low, certificate.mu_high}) {
     mu = std::max(mu, std::abs(end.value_or(0.0)));
   }
-  certificate.proof.decision_bound += (moved + kUnit * mu) * (1 + 0x1p-40);
+  proof.decision_bound += (moved + kUnit * mu) * (1 + 0x1p-40);
+  // o - o* = sum s*_i (rho_i - rho) (v_i) / (1 + rho), rho the mean of the relative errors rho_i in
+  // the exact shares s*_i. Never more than the range of a convex combination.
+  proof.readout_bound = relative < 0.25 ? 2 * relative / (1 - relative) * (1 + 0x1p-40) : 2.0;
+  // Every published gradient is within decision_bound of one with the right sign.
+  const double box = options_.capacity.weight_at_box();
+  for (const SupportToken& token : certificate.supports) {
+    proof.gap_bound += box * proof.decision_bound * Scale(tokens_.GroupOf(token.handle));
+  }
+  proof.gap_bound *= 1 + 0x1p-40;
+}
+
+// What reserve groups can add to the gap of the published weights: those whose gradient may be
+// below the bound on its error.
+double Solver::ReserveGap(const Proof& proof) const {
+  const double box = options_.capacity.weight_at_box();
+  const auto share = [&](GroupIndex group) {
+    return box * proof.decision_bound * Scale(group) *
+           static_cast<double>(tokens_.Members(group).size());
+  };
+  double gap = 0.0;
+  for (const GroupIndex group : contested_) gap += share(group);
+  if (pool_.MinKey() - drift_ <= total_ * proof.decision_bound) {
+    for (GroupIndex group = 0; group < tokens_.group_limit(); ++group) {
+      if (pool_.Contains(group)) gap += share(group);
+    }
+  }
+  return gap * (1 + 0x1p-40);
 }
 
 std::optional<Solver::Certificate> Solver::Certify() {

@@ -1,5 +1,6 @@
 // From a certified point to the snapshot that readers see.
 #include <algorithm>
+#include <cmath>
 
 #include "core/svdd/solver.h"
 
@@ -13,6 +14,8 @@ Snapshot Solver::WarmingSnapshot() const {
   for (const TokenHandle handle : handles) {
     snapshot.supports.push_back({handle, Label::kError, alpha});
   }
+  // 1 / n is rounded.
+  if (!handles.empty()) snapshot.proof.readout_bound = 0x1.000001p-52;
   return snapshot;
 }
 
@@ -54,6 +57,7 @@ std::optional<Snapshot> Solver::Publish() {
     }
     snapshot = MakeSnapshot(*certified_);
     snapshot.proof.slack = std::min(snapshot.proof.slack, ReserveSlack());
+    snapshot.proof.gap_bound += ReserveGap(snapshot.proof);
   }
 
   for (const SupportToken& token : snapshot.supports) {
@@ -62,6 +66,9 @@ std::optional<Snapshot> Solver::Publish() {
     snapshot.keys.insert(snapshot.keys.end(), key.begin(), key.end());
     snapshot.values.insert(snapshot.values.end(), value.begin(), value.end());
     (token.label == Label::kMargin ? snapshot.counts.margin : snapshot.counts.error) += 1;
+  }
+  for (const double value : snapshot.values) {
+    snapshot.largest_value = std::max(snapshot.largest_value, std::abs(value));
   }
   snapshot.counts.reserve = tokens_.size() - snapshot.supports.size();
   return snapshot;

@@ -12,6 +12,23 @@ namespace {
 
 // exp never sees more than this, so that a sum of kernel values stays finite.
 constexpr double kLargestExponent = 709.0;
+constexpr double kUnit = 0x1p-53;
+
+// How far off a computed exponent can be, relative to its kernel value: of every token whose share
+// is above e^-745, which is within that of the largest exponent.
+double ExponentError(const MemoryOptions& options,
+                     std::span<const double> query,
+                     const DoubleDouble& largest) {
+  double magnitude = 2 * std::abs(largest.hi) + 745.0;
+  if (options.kernel.kind == kernel::KernelKind::kExpDot) {
+    // scale sum |q_k x_k| <= sqrt(scale |q|^2) sqrt(scale |x|^2)
+    double square = 0.0;
+    for (const double coordinate : query) square += coordinate * coordinate;
+    magnitude += 2 * std::sqrt(options.kernel.parameter * square * kernel::kMaxDotExponent);
+  }
+  return 1.01 * magnitude * (static_cast<double>(options.key_dimension) + 10) *
+         kDoubleDoubleEpsilon;
+}
 
 }  // namespace
 
@@ -45,6 +62,13 @@ Readout Snapshot::Query(std::span<const double> query, bool want_shares) const {
   }
   for (double& value : result.value) value /= denominator;
   for (double& share : result.shares) share /= denominator;
+  // Each term is off by its weight's and its kernel value's error, each sum by its roundings; both
+  // sums together twice that. A convex combination is never further off than its range.
+  const auto count = static_cast<double>(supports.size());
+  const double relative = proof.readout_bound / 2 + ExponentError(options, query, shift) +
+                          (count + 6) * kUnit + count * 0x1p-1073 / denominator;
+  result.value_bound = relative < 0.25 ? (2 * relative / (1 - relative) + 2 * kUnit) * largest_value
+                                       : 2 * largest_value;
   result.log_denominator = shift.hi + std::log(denominator);
   result.kernel_sum =
       denominator * kernel::ExpDouble(std::min(shift, DoubleDouble(kLargestExponent)));
@@ -56,6 +80,15 @@ Readout Snapshot::Query(std::span<const double> query, bool want_shares) const {
                                          DoubleDouble(kLargestExponent)))
             : 1.0;
     const double base = 2 * result.kernel_sum - self;
+    const double end = std::max({std::abs(mu.value_or(0.0)), std::abs(mu_low.value_or(0.0)),
+                                 std::abs(mu_high.value_or(0.0))});
+    const double scale = options.kernel.kind == kernel::KernelKind::kExpDot
+                             ? std::max(1.0, std::sqrt(self) * (1 + 0x1p-30))
+                             : 1.0;
+    const double evaluation = ExponentError(options, query, shift) + (count + 8) * kUnit;
+    result.decision_bound =
+        1.01 * (proof.decision_bound * scale + evaluation * (2 * result.kernel_sum + self + end)) +
+        0x1p-1070;
     if (mu.has_value()) {
       result.decision = base + *mu;
       result.decision_low = result.decision_high = *result.decision;

@@ -79,6 +79,7 @@ class Snapshot {
   std::vector<SupportToken> supports;  // insertion order; every token with alpha > 0
   std::vector<double> keys;            // row-major, supports.size() x key_dimension
   std::vector<double> values;          // row-major, supports.size() x value_dimension
+  double largest_value = 0.0;          // max |v| over `values`; value bounds are shares of it
 
   // Requires phase != kEmpty, query.size() == key_dimension, finite coordinates. Cost
   // O(supports (d + m)). Deterministic: the same bits on every machine (own exp, fixed order).
