@@ -388,7 +388,7 @@ void Solver::AddPublicationRounding(Certificate& certificate) const {
   double relative = kUnit;  // the largest relative error of a published weight
   for (const SupportToken& token : certificate.supports) {
     moved += 2 * (kUnit * token.alpha + 0x1p-1074) * Scale(tokens_.GroupOf(token.handle));
-    relative = std::max(relative, 0x1p-1075 / token.alpha);
+    relative = std::max(relative, 0x1p-1074 / token.alpha);
   }
   double mu = 0.0;
   for (const auto& end : {certificate.mu, certificate.mu_low, certificate.mu_high}) {
