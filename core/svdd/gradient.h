@@ -72,14 +72,15 @@ struct Gradients {
 // Shapes: `query` key_dimension, `readout_bar` value_dimension. An absent `decision_bar` or
 // `log_denominator_bar` counts as 0.
 //
-// Arithmetic is double-double throughout and rounded once, so that cancellation between
-// near-duplicates a distance delta apart costs digits only below delta = 1e-14 or so. The solve
-// uses the factor that the memory holds (two or three solves, for refinement); where that factor
-// cannot be used (K_SS singular in double-double, or under kNewestFirst a margin group whose oldest
-// copy has no weight) K_SS is factored anew at 640 bits, O(|S|^3).
+// Arithmetic is double-double throughout and rounded once. The solve uses the factor that the
+// memory holds, refined until the residual is that of double-double (two or three solves). Where
+// that is not possible or not enough, everything is done in 640 bits with a factor made anew: K_SS
+// singular in double-double; keys so near each other that the multipliers w are above 2^60 times
+// what they come from; under kNewestFirst, a margin group whose oldest copy has no weight.
 //
 // Cost O(|S|^2 + (|S| + |E|)(d + m) + |S| (|S| + |E|) d), the last for the pairs of kernel values,
-// about a microsecond a pair at d = 16; |S|^2 double-doubles of memory.
+// about a microsecond a pair at d = 16; |S|^2 / 2 double-doubles of memory. In 640 bits O(|S|^3)
+// and some thirty times the time.
 //
 // Errors, nothing is changed by the call: INVALID_ARGUMENT names "query", "query[i]",
 // "readout_bar", "readout_bar[i]", "decision_bar" or "log_denominator_bar" (wrong size, not finite,
@@ -87,9 +88,8 @@ struct Gradients {
 // unique (decision has no value then); K_SS cannot be told from singular at 640 bits.
 // OUT_OF_RANGE: a derivative overflows a double.
 //
-// Deterministic: own exp, fixed order; the same bits on every machine for the same state reached by
-// the same calls (the history of the held factor may show in the last bit). Threads: reads the
-// memory, so no change may run beside it.
+// Deterministic for the same calls on the same machine. Not a published bit: the history of the
+// held factor may show in the last one. Threads: reads the memory, so no change may run beside it.
 absl::StatusOr<Gradients> Backward(const ExactMemory& memory,
                                    std::span<const double> query,
                                    std::span<const double> readout_bar,
