@@ -10,9 +10,6 @@ namespace lethe::kernel {
 namespace {
 
 constexpr double kUnit = 0x1p-53;
-// Squares of differences below 2^-537 underflow; with the largest parameter, 2^333, and the square
-// root of laplacian that is an absolute error of the exponent below this.
-constexpr double kExponentUnderflow = 0x1p-170;
 // Below, exp is under 2^-1074 whatever the rounding.
 constexpr double kUnderflow = -750.0;
 

@@ -31,6 +31,10 @@ inline constexpr double kMaxCoordinate = 1e100;
 // exp_dot: scale sum x_k^2 of a key. e^300 leaves room for products and sums of kernel values.
 inline constexpr double kMaxDotExponent = 300.0;
 
+// Squares of differences below 2^-537 underflow; with the largest parameter, 2^333, and the square
+// root of laplacian that is an absolute error of the exponent below this.
+inline constexpr double kExponentUnderflow = 0x1p-170;
+
 // Parameter in its limits. INVALID_ARGUMENT names "kernel.gamma" or "kernel.scale".
 absl::Status Validate(const Kernel& kernel);
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/svdd/cholesky.h"
+#include "core/svdd/cholesky_dd.h"
 #include "core/svdd/problem.h"
 
 namespace lethe::svdd {

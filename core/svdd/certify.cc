@@ -19,9 +19,9 @@
 
 namespace lethe::svdd {
 bool Solver::SweepFindsViolators(double slack) {
-  const std::vector<Violator> violators = Sweep(slack);
-  for (const Violator& violator : violators) pool_.Set(violator.group, drift_);
-  return !violators.empty();
+  Sweep(slack);
+  for (const Violator& violator : violators_) pool_.Set(violator.group, drift_);
+  return !violators_.empty();
 }
 
 // Whether the error groups alone hold exactly the total.
@@ -71,6 +71,7 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
   proof.decided_by_solver = true;
   proof.precision_bits = kDoubleDoubleBits;
   const std::vector<Slot>& margin = supports_.margin();
+  supports_.BoundedGradients(gradients_, gradient_errors_);
 
   Enclosure<double> bounds;
   double slack = std::numeric_limits<double>::infinity();  // of weights and error gradients
@@ -81,9 +82,8 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
     double kmax = 0.0;
     double trace = 0.0;
     for (const Slot slot : margin) {
-      const Gradient gradient = supports_.BoundedGradient(slot);
-      residual.push_back(-gradient.h.hi);
-      rounding.push_back(gradient.error);
+      residual.push_back(-gradients_[slot].hi);
+      rounding.push_back(gradient_errors_[slot]);
       kmax = std::max(kmax, supports_.Gram(slot, slot).hi);
       trace += supports_.Gram(slot, slot).hi;
       for (const Slot other : margin) gram.push_back(supports_.Gram(slot, other).hi);
@@ -112,7 +112,7 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
     // The weights are exact; mu stands at its upper end, known to within this.
     for (Slot slot = 0; slot < supports_.slots(); ++slot) {
       if (supports_[slot].role != Role::kError) continue;
-      bounds.mu = std::max(bounds.mu, supports_.BoundedGradient(slot).error);
+      bounds.mu = std::max(bounds.mu, gradient_errors_[slot]);
     }
   }
   certificate.slack = bounds.Slack();
@@ -129,7 +129,7 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
       slack = std::min({slack, (entry.w.hi - bounds.weight) / total_,
                         ((entry.cap - entry.w).hi - bounds.weight) / total_});
     } else if (entry.role == Role::kError && !margin.empty()) {
-      const Gradient gradient = supports_.BoundedGradient(slot);
+      const Gradient gradient{gradients_[slot], gradient_errors_[slot]};
       const double scale = Scale(entry.group);
       if (SignOf(gradient.h, gradient.error + scale * bounds.Slack(), false) != Sign::kNegative) {
         return Finding::kUndecided;
@@ -145,8 +145,7 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
     bool any = false;
     for (Slot slot = 0; slot < supports_.slots(); ++slot) {
       if (supports_[slot].role != Role::kError) continue;
-      const Gradient gradient = supports_.BoundedGradient(slot);
-      const DoubleDouble end = supports_.mu - gradient.h;
+      const DoubleDouble end = supports_.mu - gradients_[slot];
       if (!any || end < high) high = end;
       any = true;
     }
@@ -248,12 +247,14 @@ Solver::Finding Solver::CertifyMp(int bits, Certificate& certificate) {
         ToDouble(slack_mp) + 0x1p-100 * (total_ * scale_max + std::abs(supports_.mu.hi));
     if (SweepFindsViolators(slack_double)) return Finding::kViolated;
 
+    supports_.BoundedGradients(gradients_, gradient_errors_);
     // Signs of gradients: error groups, and reserve groups that double-double left open.
     std::vector<std::pair<GroupIndex, bool>> open;  // and whether it is an error group
     for (size_t i = 0; i < rung.groups().size(); ++i) {
       if (rung.IsMargin(i) || !rung.has_margin()) continue;
       const GroupIndex group = rung.groups()[i];
-      const Gradient gradient = supports_.BoundedGradient(supports_.Find(group).value());
+      const Slot slot = supports_.Find(group).value();
+      const Gradient gradient{gradients_[slot], gradient_errors_[slot]};
       const double error = gradient.error + Scale(group) * slack_double;
       if (SignOf(gradient.h, error, false) == Sign::kNegative) {
         slack = std::min(slack, -gradient.h.hi / total_);

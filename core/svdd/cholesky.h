@@ -1,5 +1,5 @@
 // The Cholesky factor L of a growing and shrinking positive definite matrix K = L L', in any of our
-// arithmetics (double-double in the walk, MpReal in the upper rungs).
+// arithmetics: this one for MpReal in the upper rungs, cholesky_dd.h for the walk.
 //
 // It knows nothing of the problem: rows are appended at the end and removed anywhere (Givens
 // rotations). Holding a factor and not an inverse keeps the residual at rounding level however long

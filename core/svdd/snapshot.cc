@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/kernel/exp.h"
+#include "core/kernel/log.h"
 
 namespace lethe::svdd {
 namespace {
@@ -69,7 +70,7 @@ Readout Snapshot::Query(std::span<const double> query, bool want_shares) const {
                           (count + 6) * kUnit + count * 0x1p-1073 / denominator;
   result.value_bound = relative < 0.25 ? (2 * relative / (1 - relative) + 2 * kUnit) * largest_value
                                        : 2 * largest_value;
-  result.log_denominator = shift.hi + std::log(denominator);
+  result.log_denominator = (shift + kernel::LogDoubleDouble(denominator)).hi;
   result.kernel_sum =
       denominator * kernel::ExpDouble(std::min(shift, DoubleDouble(kLargestExponent)));
 

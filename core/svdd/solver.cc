@@ -12,6 +12,8 @@ namespace {
 // Gradients this close to zero, relative to total max(K_ii), are left to the upper rungs: the
 // walk's own rounding is below it.
 constexpr double kGradientNoise = 0x1p-90;
+// Key of a group whose gradient is not known.
+constexpr double kNeverSeen = -std::numeric_limits<double>::max();
 
 }  // namespace
 
@@ -21,7 +23,10 @@ Solver::Solver(const MemoryOptions& options)
       box_(options.capacity.box()),
       tokens_(static_cast<size_t>(options.key_dimension),
               static_cast<size_t>(options.value_dimension)),
-      supports_(options.kernel, options.capacity.total()) {}
+      supports_(options.kernel,
+                options.capacity.total(),
+                static_cast<size_t>(options.key_dimension)),
+      pool_(options.capacity.total()) {}
 
 DoubleDouble Solver::GroupCap(GroupIndex group) const {
   return TwoProduct(static_cast<double>(tokens_.Members(group).size()), box_);
@@ -54,8 +59,8 @@ void Solver::ReturnContested() {
   contested_.clear();
 }
 
-SupportSet::Gradient Solver::Evaluate(GroupIndex group, double slack) const {
-  Gradient gradient = supports_.CoarseGradient(group, tokens_);
+SupportSet::Gradient Solver::Evaluate(GroupIndex group, double slack, bool again) const {
+  Gradient gradient = supports_.CoarseGradient(group, tokens_, slack, again);
   gradient.error += slack;
   if (std::abs(gradient.h.hi) > gradient.error) return gradient;
   gradient = supports_.FineGradient(group, tokens_);
@@ -64,25 +69,25 @@ SupportSet::Gradient Solver::Evaluate(GroupIndex group, double slack) const {
   return gradient;
 }
 
-std::vector<Solver::Violator> Solver::Sweep(double slack) {
-  std::vector<Violator> violators;
-  std::vector<GroupIndex> reached;
-  while (const auto group = pool_.PopReached(drift_ + slack)) reached.push_back(*group);
-  for (const GroupIndex group : reached) {
+void Solver::Sweep(double slack) {
+  violators_.clear();
+  reached_.clear();
+  pool_.TakeReached(drift_ + slack, reached_);
+  for (const auto& [key, group] : reached_) {
     const double scale = Scale(group);
-    const Gradient gradient = Evaluate(group, slack * scale);
+    const bool again = key > kNeverSeen;
+    const Gradient gradient = Evaluate(group, slack * scale, again);
     if (gradient.h.hi > gradient.error) {
       PutInPool(group, gradient.h.hi - gradient.error + slack * scale);
     } else if (gradient.h.hi < -gradient.error) {
-      violators.push_back({gradient.h.hi / scale, group});
+      violators_.push_back({gradient.h.hi / scale, group});
     } else {
       contested_.push_back(group);
     }
   }
-  std::sort(violators.begin(), violators.end(), [](const Violator& a, const Violator& b) {
+  std::sort(violators_.begin(), violators_.end(), [](const Violator& a, const Violator& b) {
     return a.depth < b.depth || (a.depth == b.depth && a.group < b.group);
   });
-  return violators;
 }
 
 void Solver::Settle() {
@@ -91,11 +96,11 @@ void Solver::Settle() {
   while (!gave_up_) {
     AddDrift();
     ReturnContested();
-    const std::vector<Violator> violators = Sweep(0.0);
-    if (violators.empty()) return;
-    for (size_t i = 0; i < violators.size(); ++i) {
-      const GroupIndex group = violators[i].group;
-      const Gradient gradient = Evaluate(group, 0.0);
+    Sweep(0.0);
+    if (violators_.empty()) return;
+    for (size_t i = 0; i < violators_.size(); ++i) {
+      const GroupIndex group = violators_[i].group;
+      const Gradient gradient = Evaluate(group, 0.0, true);
       if (gradient.h.hi >= -gradient.error) {
         // The walks before it mended this one too.
         pool_.Set(group, drift_);
@@ -103,7 +108,7 @@ void Solver::Settle() {
       }
       if (++walks > limit || !factor_ok_ || !EnterByWalk(group)) {
         std::vector<GroupIndex> rest;
-        for (size_t j = i; j < violators.size(); ++j) rest.push_back(violators[j].group);
+        for (size_t j = i; j < violators_.size(); ++j) rest.push_back(violators_[j].group);
         SolveByActiveSet(std::move(rest));
         break;
       }
@@ -123,7 +128,7 @@ void Solver::SolveCold() {
   method_ = Method::kCold;
   for (GroupIndex group = 0; group < tokens_.group_limit(); ++group) {
     if (!tokens_.Members(group).empty()) {
-      pool_.Set(group, -std::numeric_limits<double>::max());
+      pool_.Set(group, kNeverSeen);
     }
   }
   SolveByActiveSet({});
@@ -174,7 +179,7 @@ void Solver::InsertTokens(std::span<const NewToken> tokens) {
   for (const GroupIndex group : grown) {
     const std::optional<Slot> slot = supports_.Find(group);
     if (!slot.has_value()) {
-      pool_.Set(group, -std::numeric_limits<double>::max());
+      pool_.Set(group, kNeverSeen);
       continue;
     }
     // One more copy of a key that carries weight: only its cap grows, which matters at the cap.
@@ -228,6 +233,7 @@ void Solver::ForgetTokens(std::span<const TokenHandle> handles) {
     if (!tokens_.Members(group).empty()) continue;
     // Its index may name another key from here on: nothing may still hold it.
     LETHE_CHECK(!pool_.Contains(group) && !supports_.Holds(group));
+    supports_.ForgetRow(group);
     tokens_.ReleaseGroup(group);
   }
 }
@@ -244,12 +250,13 @@ std::optional<MarginSolution> Solver::SolveMarginSystem(std::span<const double> 
                                                         double mass) const {
   if (!active_ || !factor_ok_ || supports_.margin().empty()) return std::nullopt;
   LETHE_CHECK(b.size() == supports_.margin().size());
-  std::vector<DoubleDouble> w;
+  DdVector fixed;
+  DdVector w;
+  fixed.Resize(b.size());
+  for (size_t p = 0; p < b.size(); ++p) fixed.Set(p, DoubleDouble(b[p]));
   DoubleDouble nu;
-  supports_.SolveBorderedRefined({b.begin(), b.end()}, DoubleDouble(mass), w, nu);
-  MarginSolution solution;
-  for (const DoubleDouble& value : w) solution.w.push_back(value.hi);
-  solution.nu = nu.hi;
+  supports_.SolveBorderedRefined(fixed, DoubleDouble(mass), w, nu);
+  MarginSolution solution({.w = std::vector<double>(w.high(), w.high() + w.size()), .nu = nu.hi});
   return solution;
 }
 
@@ -260,12 +267,14 @@ std::vector<std::pair<GroupIndex, SupportSet::Gradient>> Solver::LowestReserve()
   double lowest = std::numeric_limits<double>::infinity();  // upper bound on the smallest gradient
   // A key above the drift bounds a gradient from below by key - drift (scale >= 1), one below it by
   // nothing.
-  while (pool_.MinKey() <= drift_ + std::max(0.0, lowest)) {
-    const auto group = pool_.PopReached(std::numeric_limits<double>::max());
-    if (!group.has_value()) break;
-    const Gradient gradient = supports_.FineGradient(*group, tokens_);
-    lowest = std::min(lowest, gradient.h.hi + gradient.error);
-    candidates.emplace_back(*group, gradient);
+  while (!pool_.empty() && pool_.MinKey() <= drift_ + std::max(0.0, lowest)) {
+    reached_.clear();
+    pool_.TakeReached(pool_.MinKey(), reached_);
+    for (const auto& [key, group] : reached_) {
+      const Gradient gradient = supports_.FineGradient(group, tokens_);
+      lowest = std::min(lowest, gradient.h.hi + gradient.error);
+      candidates.emplace_back(group, gradient);
+    }
   }
   for (const auto& [group, gradient] : candidates) {
     PutInPool(group, gradient.h.hi - gradient.error);

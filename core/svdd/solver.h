@@ -90,10 +90,11 @@ class Solver {
   void ToReserve(GroupIndex group);
   void ReturnContested();
   // Sign of a group's gradient: evaluated coarsely, then finely; error grows by `slack`.
-  Gradient Evaluate(GroupIndex group, double slack) const;
+  // `again`: the group was looked at before, and is likely to be once more.
+  Gradient Evaluate(GroupIndex group, double slack, bool again) const;
   // Evaluates every group that the drift has reached; settled ones go back to the pool, undecided
-  // ones to contested_, violators (worst first) are returned.
-  std::vector<Violator> Sweep(double slack);
+  // ones to contested_, violators (worst first) to violators_.
+  void Sweep(double slack);
   void Settle();
   void SolveCold();
   // The reserve groups that may have the smallest gradient, with their fine gradients; they stay in
@@ -151,6 +152,13 @@ class Solver {
   TokenTable tokens_;
   SupportSet supports_;
   ReservePool pool_;
+  std::vector<ReservePool::Item> reached_;  // scratch of Sweep
+  std::vector<Violator> violators_;         // found by the last Sweep
+  // Scratch of Drive and of the certification.
+  DdVector direction_;
+  DdVector slopes_;
+  DdVector gradients_;
+  std::vector<double> gradient_errors_;
   std::vector<GroupIndex> contested_;  // gradient not told from zero in double-double
   double drift_ = 0.0;
   bool active_ = false;    // enough tokens for the box problem

@@ -195,15 +195,15 @@ void Solver::SolveByActiveSet(std::vector<GroupIndex> extra) {
     ++events_;
     AddDrift();
     ReturnContested();
-    const std::vector<Violator> violators = Sweep(0.0);
-    if (violators.empty()) return;
+    Sweep(0.0);
+    if (violators_.empty()) return;
     extra.clear();
     const size_t take = std::max(kFewestNewGroups, supports_.slots() / 2);
-    for (size_t i = 0; i < violators.size(); ++i) {
+    for (size_t i = 0; i < violators_.size(); ++i) {
       if (i < take) {
-        extra.push_back(violators[i].group);
+        extra.push_back(violators_[i].group);
       } else {
-        pool_.Set(violators[i].group, drift_);
+        pool_.Set(violators_[i].group, drift_);
       }
     }
   }

@@ -20,8 +20,6 @@ constexpr double kLengthNoise = 0x1p-90;
 // rounding.
 constexpr double kWeightNoise = 0x1p-60;
 
-DoubleDouble Twice(const DoubleDouble& a) { return {2 * a.hi, 2 * a.lo}; }
-
 }  // namespace
 
 bool Solver::EnterByWalk(GroupIndex group) {
@@ -95,6 +93,7 @@ bool Solver::Drive(Slot driven, Goal goal, const DoubleDouble& target) {
   const size_t limit = 60 + 12 * supports_.slots();
   size_t zero_steps = 0;
   bool arrived = false;
+  bool gradients_fresh = false;
 
   for (size_t step = 0;; ++step) {
     if (step > limit || zero_steps > 20 + supports_.margin().size()) return false;
@@ -106,33 +105,16 @@ bool Solver::Drive(Slot driven, Goal goal, const DoubleDouble& target) {
         break;
       }
       if (!PrepareMargin(driven, goal, &arrived)) return false;
+      gradients_fresh = false;
       if (arrived) break;
     }
     const std::vector<Slot>& margin = supports_.margin();
     const size_t size = margin.size();
-
-    // The direction.
-    std::vector<DoubleDouble> unit(size, DoubleDouble(1.0));
-    std::vector<DoubleDouble> direction;
-    for (const Slot slot : margin) direction.push_back(supports_.Gram(slot, driven));
-    supports_.factor().Solve(unit);
-    supports_.factor().Solve(direction);
-    DoubleDouble sum_unit;
-    DoubleDouble sum_direction;
-    for (size_t p = 0; p < size; ++p) {
-      sum_unit += unit[p];
-      sum_direction += direction[p];
-    }
-    const DoubleDouble sign(sigma);
-    const DoubleDouble dmu = Twice(sign * (DoubleDouble(1.0) - sum_direction) / sum_unit);
-    const DoubleDouble half_dmu(dmu.hi * 0.5, dmu.lo * 0.5);
-    for (size_t p = 0; p < size; ++p) direction[p] = -(sign * direction[p]) - half_dmu * unit[p];
-
-    const auto slope = [&](Slot slot) {
-      DoubleDouble sum = sign * supports_.Gram(slot, driven);
-      for (size_t p = 0; p < size; ++p) sum += supports_.Gram(slot, margin[p]) * direction[p];
-      return Twice(sum) + dmu;
-    };
+    if (!gradients_fresh) supports_.FreshGradients(gradients_);
+    gradients_fresh = true;
+    DoubleDouble dmu;
+    supports_.Direction(driven, sigma, direction_, dmu);
+    supports_.Slopes(driven, sigma, direction_, dmu, slopes_);
 
     // The nearest event. Lengths below zero are rounding: the event is here.
     enum class Event { kArrived, kZeroGradient, kToReserve, kToError, kFromError };
@@ -149,25 +131,22 @@ bool Solver::Drive(Slot driven, Goal goal, const DoubleDouble& target) {
       }
     };
     if (goal == Goal::kGradientZeroOrCap) {
-      const DoubleDouble rate = slope(driven);
-      if (rate > DoubleDouble(0.0)) {
-        offer(-supports_.FreshGradient(driven) / rate, Event::kZeroGradient, driven);
-      }
+      const DoubleDouble rate = slopes_[driven];
+      if (rate > DoubleDouble(0.0)) offer(-gradients_[driven] / rate, Event::kZeroGradient, driven);
     }
     for (size_t p = 0; p < size; ++p) {
       const SupportSet::Entry& entry = supports_[margin[p]];
-      if (direction[p] < DoubleDouble(0.0)) {
-        offer(entry.w / -direction[p], Event::kToReserve, margin[p]);
-      } else if (direction[p] > DoubleDouble(0.0)) {
-        offer((entry.cap - entry.w) / direction[p], Event::kToError, margin[p]);
+      const DoubleDouble rate = direction_[p];
+      if (rate < DoubleDouble(0.0)) {
+        offer(entry.w / -rate, Event::kToReserve, margin[p]);
+      } else if (rate > DoubleDouble(0.0)) {
+        offer((entry.cap - entry.w) / rate, Event::kToError, margin[p]);
       }
     }
     for (Slot slot = 0; slot < supports_.slots(); ++slot) {
       if (supports_[slot].role != Role::kError) continue;
-      const DoubleDouble rate = slope(slot);
-      if (rate > DoubleDouble(0.0)) {
-        offer(-supports_.FreshGradient(slot) / rate, Event::kFromError, slot);
-      }
+      const DoubleDouble rate = slopes_[slot];
+      if (rate > DoubleDouble(0.0)) offer(-gradients_[slot] / rate, Event::kFromError, slot);
     }
 
     if (length > DoubleDouble(0.0)) {
@@ -176,7 +155,9 @@ bool Solver::Drive(Slot driven, Goal goal, const DoubleDouble& target) {
       length = {};
       ++zero_steps;
     }
-    for (size_t p = 0; p < size; ++p) supports_[margin[p]].w += length * direction[p];
+    for (size_t p = 0; p < size; ++p) supports_[margin[p]].w += length * direction_[p];
+    AddScaled(length, slopes_.high(), slopes_.low(), gradients_.high(), gradients_.low(),
+              supports_.slots());
     mover.w += DoubleDouble(sigma) * length;
     supports_.mu += length * dmu;
     ++events_;

@@ -9,25 +9,84 @@ namespace lethe::svdd {
 namespace {
 
 constexpr double kUnit = 0x1p-53;
+constexpr double kSingleUnit = 0x1p-24;
 // A pivot squared below this share of the diagonal is noise in double-double.
 constexpr double kPivotShare = 0x1p-86;
+
+DoubleDouble Twice(DoubleDouble a) { return {2 * a.hi, 2 * a.lo}; }
+
+// y += a x over n numbers.
+void AddScaledDouble(double a, const double* x, double* y, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] += a * x[i];
+}
+
+// Kernel values above it are not kept in single precision.
+constexpr double kLargestKept = 1e30;
+
+// sum x_i y_i over n numbers, n a multiple of 8; in any order of additions.
+double DotDouble(const double* x, const double* y, size_t n) {
+  Pack sums[2] = {};
+  for (size_t i = 0; i < n; i += 2 * kLanes) {
+    sums[0] = Fma(Load(x + i), Load(y + i), sums[0]);
+    sums[1] = Fma(Load(x + i + kLanes), Load(y + i + kLanes), sums[1]);
+  }
+  double sum = 0.0;
+  for (size_t lane = 0; lane < kLanes; ++lane) sum += sums[0][lane] + sums[1][lane];
+  return sum;
+}
+double DotSingle(const float* x, const double* y, size_t n) {
+  Pack sums[2] = {};
+  for (size_t i = 0; i < n; i += 2 * kLanes) {
+    sums[0] = Fma(LoadSingle(x + i), Load(y + i), sums[0]);
+    sums[1] = Fma(LoadSingle(x + i + kLanes), Load(y + i + kLanes), sums[1]);
+  }
+  double sum = 0.0;
+  for (size_t lane = 0; lane < kLanes; ++lane) sum += sums[0][lane] + sums[1][lane];
+  return sum;
+}
 
 }  // namespace
 
 void SupportSet::Clear() {
   entries_.clear();
+  stride_ = 0;
   gram_.clear();
+  gram_low_.clear();
   gram_error_.clear();
-  keys_.clear();
+  points_.Clear();
   by_group_.clear();
   free_.clear();
   margin_.clear();
   factor_.Clear();
+  rows_.Clear(0);
+  weights_known_ = false;
+  largest_square_ = 0.0;
   mu = {};
   reference_mu_ = {};
 }
 
+// Room for one more slot.
+void SupportSet::Grow() {
+  if (entries_.size() < stride_) return;
+  const size_t wider = std::max<size_t>(2 * stride_, 2 * kernel::PointBlocks::kWidth);
+  for (std::vector<double>* matrix : {&gram_, &gram_low_, &gram_error_}) {
+    std::vector<double> copy(wider * wider);
+    for (Slot slot = 0; slot < entries_.size(); ++slot) {
+      std::copy_n(matrix->data() + slot * stride_, entries_.size(), copy.data() + slot * wider);
+    }
+    *matrix = std::move(copy);
+  }
+  stride_ = wider;
+  rows_.Clear(stride_);
+  weights_.assign(stride_, 0.0);
+  row_.resize(stride_);
+  row_low_.resize(stride_);
+  row_error_.resize(stride_);
+  weights_known_ = false;
+}
+
 Slot SupportSet::Add(GroupIndex group, const DoubleDouble& cap, const TokenTable& tokens) {
+  weights_known_ = false;
   const auto found = by_group_.find(group);
   if (found != by_group_.end()) {
     // It left and returns before its slot was freed.
@@ -39,27 +98,28 @@ Slot SupportSet::Add(GroupIndex group, const DoubleDouble& cap, const TokenTable
   }
   Slot slot = entries_.size();
   if (free_.empty()) {
+    Grow();
     entries_.emplace_back();
-    keys_.emplace_back();
-    for (auto& row : gram_) row.emplace_back();
-    for (auto& row : gram_error_) row.emplace_back();
-    gram_.emplace_back(entries_.size());
-    gram_error_.emplace_back(entries_.size());
   } else {
     slot = free_.back();
     free_.pop_back();
   }
   const std::span<const double> key = tokens.Key(group);
-  keys_[slot].assign(key.begin(), key.end());
+  points_.Set(slot, key);
+  rows_.Assigned(slot);
   entries_[slot] = {.group = group, .role = Role::kDriven, .cap = cap};
   by_group_[group] = slot;
+  double square = 0.0;
+  for (const double coordinate : key) square += coordinate * coordinate;
+  largest_square_ = std::max(largest_square_, kernel_.parameter * square);
+
+  kernel::RowDoubleDouble(kernel_, key, points_, row_.data(), row_low_.data(), row_error_.data());
+  // An equal key in rbf and laplacian gives exactly 1.
+  if (kernel_.kind != kernel::KernelKind::kExpDot) row_error_[slot] = 0.0;
   for (Slot other = 0; other < entries_.size(); ++other) {
-    if (entries_[other].role == Role::kFree) continue;
-    const auto value = kernel::EvaluateDoubleDouble(kernel_, keys_[slot], keys_[other]);
-    gram_[slot][other] = gram_[other][slot] = value.value;
-    // An equal key in rbf and laplacian gives exactly 1.
-    const bool exact = slot == other && kernel_.kind != kernel::KernelKind::kExpDot;
-    gram_error_[slot][other] = gram_error_[other][slot] = exact ? 0.0 : value.error;
+    gram_[slot * stride_ + other] = gram_[other * stride_ + slot] = row_[other];
+    gram_low_[slot * stride_ + other] = gram_low_[other * stride_ + slot] = row_low_[other];
+    gram_error_[slot * stride_ + other] = gram_error_[other * stride_ + slot] = row_error_[other];
   }
   return slot;
 }
@@ -73,12 +133,10 @@ std::optional<Slot> SupportSet::Find(GroupIndex group) const {
 }
 
 bool SupportSet::EnterMargin(Slot slot) {
-  std::vector<DoubleDouble> row;
-  row.reserve(margin_.size() + 1);
-  for (const Slot other : margin_) row.push_back(gram_[slot][other]);
-  const DoubleDouble& diagonal = gram_[slot][slot];
-  if (!factor_.Append(std::move(row), diagonal, DoubleDouble(diagonal.hi * kPivotShare)))
-    return false;
+  append_.clear();
+  for (const Slot other : margin_) append_.push_back(Gram(slot, other));
+  const DoubleDouble diagonal = Gram(slot, slot);
+  if (!factor_.Append(append_, diagonal, DoubleDouble(diagonal.hi * kPivotShare))) return false;
   margin_.push_back(slot);
   entries_[slot].role = Role::kMargin;
   return true;
@@ -89,6 +147,7 @@ void SupportSet::LeaveMargin(Slot slot, Role role) {
   LETHE_CHECK(position != margin_.end());
   factor_.Remove(static_cast<size_t>(position - margin_.begin()));
   margin_.erase(position);
+  weights_known_ = false;
   Entry& entry = entries_[slot];
   entry.role = role;
   if (role == Role::kError) entry.w = entry.cap;
@@ -109,120 +168,242 @@ bool SupportSet::RebuildFactor(std::vector<Slot> margin) {
   return true;
 }
 
-void SupportSet::SolveBorderedRefined(const std::vector<DoubleDouble>& b,
+// Two solves with the factor of K_SS: w = z - (nu / 2) u, u = K^{-1} 1, z = K^{-1} b / 2; then the
+// same for the residual.
+void SupportSet::SolveBorderedRefined(const DdVector& b,
                                       const DoubleDouble& mass,
-                                      std::vector<DoubleDouble>& w,
+                                      DdVector& w,
                                       DoubleDouble& nu) const {
-  SolveBordered(factor_, b, mass, w, nu);
-  std::vector<DoubleDouble> residual;
+  const size_t size = margin_.size();
+  LETHE_CHECK(size > 0 && factor_.size() == size && b.size() == size);
+  unit_.Resize(size);
+  for (size_t p = 0; p < size; ++p) unit_.Set(p, DoubleDouble(1.0));
+  factor_.Solve(unit_);
+  DoubleDouble unit_sum;
+  for (size_t p = 0; p < size; ++p) unit_sum += unit_[p];
+
+  w.Zero(size);
+  nu = {};
+  residual_ = b;
   DoubleDouble mass_left = mass;
-  for (size_t p = 0; p < margin_.size(); ++p) {
-    DoubleDouble value = b[p] - nu;
-    for (size_t q = 0; q < margin_.size(); ++q) {
-      SubtractProduct(value, gram_[margin_[p]][margin_[q]], {2 * w[q].hi, 2 * w[q].lo});
+  for (int pass = 0;; ++pass) {
+    DoubleDouble sum;
+    for (size_t p = 0; p < size; ++p) {
+      residual_.Set(p, {residual_[p].hi * 0.5, residual_[p].lo * 0.5});
     }
-    residual.push_back(value);
-    mass_left -= w[p];
+    factor_.Solve(residual_);
+    for (size_t p = 0; p < size; ++p) sum += residual_[p];
+    const DoubleDouble half_step = (sum - mass_left) / unit_sum;
+    nu += Twice(half_step);
+    for (size_t p = 0; p < size; ++p) {
+      w.Set(p, w[p] + (residual_[p] - half_step * unit_[p]));
+    }
+    if (pass == 1) return;
+    // b - 2 K w - nu
+    sums_.Zero(entries_.size());
+    mass_left = mass;
+    for (size_t p = 0; p < size; ++p) {
+      const double* row = gram_.data() + margin_[p] * stride_;
+      const double* row_low = gram_low_.data() + margin_[p] * stride_;
+      AddScaled(w[p], row, row_low, sums_.high(), sums_.low(), entries_.size());
+      mass_left -= w[p];
+    }
+    for (size_t p = 0; p < size; ++p) {
+      residual_.Set(p, b[p] - Twice(sums_[margin_[p]]) - nu);
+    }
   }
-  std::vector<DoubleDouble> step;
-  DoubleDouble nu_step;
-  SolveBordered(factor_, std::move(residual), mass_left, step, nu_step);
-  nu += nu_step;
-  for (size_t p = 0; p < margin_.size(); ++p) w[p] += step[p];
 }
 
 void SupportSet::SolveMargin() {
-  LETHE_CHECK(!margin_.empty() && factor_.size() == margin_.size());
-  std::vector<DoubleDouble> fixed;  // total K_ii - 2 K_iE cap
   DoubleDouble mass(total_);
-  std::vector<Slot> others;
+  sums_.Zero(entries_.size());
   for (Slot slot = 0; slot < entries_.size(); ++slot) {
     const Entry& entry = entries_[slot];
-    if (entry.role == Role::kError || entry.role == Role::kDriven) {
-      others.push_back(slot);
-      mass -= entry.w;
-    }
+    if (entry.role != Role::kError && entry.role != Role::kDriven) continue;
+    mass -= entry.w;
+    AddScaled(entry.w, gram_.data() + slot * stride_, gram_low_.data() + slot * stride_,
+              sums_.high(), sums_.low(), entries_.size());
   }
-  for (const Slot i : margin_) {
-    DoubleDouble value = DoubleDouble(total_) * gram_[i][i];
-    for (const Slot j : others) {
-      SubtractProduct(value, gram_[i][j], {2 * entries_[j].w.hi, 2 * entries_[j].w.lo});
-    }
-    fixed.push_back(value);
+  fixed_.Resize(margin_.size());
+  for (size_t p = 0; p < margin_.size(); ++p) {
+    const Slot i = margin_[p];
+    fixed_.Set(p, DoubleDouble(total_) * Gram(i, i) - Twice(sums_[i]));
   }
-  std::vector<DoubleDouble> w;
-  SolveBorderedRefined(fixed, mass, w, mu);
-  for (size_t p = 0; p < margin_.size(); ++p) entries_[margin_[p]].w = w[p];
+  SolveBorderedRefined(fixed_, mass, solution_, mu);
+  for (size_t p = 0; p < margin_.size(); ++p) entries_[margin_[p]].w = solution_[p];
+  weights_known_ = false;
+}
+
+void SupportSet::Direction(Slot driven,
+                           double sigma,
+                           DdVector& direction,
+                           DoubleDouble& dmu) const {
+  const size_t size = margin_.size();
+  unit_.Resize(size);
+  direction.Resize(size);
+  for (size_t p = 0; p < size; ++p) {
+    unit_.Set(p, DoubleDouble(1.0));
+    direction.Set(p, Gram(driven, margin_[p]));
+  }
+  factor_.Solve(unit_);
+  factor_.Solve(direction);
+  DoubleDouble unit_sum;
+  DoubleDouble direction_sum;
+  for (size_t p = 0; p < size; ++p) {
+    unit_sum += unit_[p];
+    direction_sum += direction[p];
+  }
+  const DoubleDouble sign(sigma);
+  const DoubleDouble half = sign * (DoubleDouble(1.0) - direction_sum) / unit_sum;
+  dmu = Twice(half);
+  for (size_t p = 0; p < size; ++p) {
+    direction.Set(p, -(sign * direction[p]) - half * unit_[p]);
+  }
+}
+
+void SupportSet::Slopes(Slot driven,
+                        double sigma,
+                        const DdVector& direction,
+                        const DoubleDouble& dmu,
+                        DdVector& slopes) const {
+  slopes.Zero(entries_.size());
+  const auto add = [&](DoubleDouble rate, Slot slot) {
+    AddScaled(rate, gram_.data() + slot * stride_, gram_low_.data() + slot * stride_, slopes.high(),
+              slopes.low(), entries_.size());
+  };
+  add(DoubleDouble(sigma), driven);
+  for (size_t p = 0; p < margin_.size(); ++p) add(direction[p], margin_[p]);
+  for (Slot slot = 0; slot < entries_.size(); ++slot) {
+    slopes.Set(slot, Twice(slopes[slot]) + dmu);
+  }
+}
+
+void SupportSet::FreshGradients(DdVector& gradients) const {
+  gradients.Zero(entries_.size());
+  for (Slot slot = 0; slot < entries_.size(); ++slot) {
+    const Entry& entry = entries_[slot];
+    if (entry.w == DoubleDouble()) continue;
+    AddScaled(entry.w, gram_.data() + slot * stride_, gram_low_.data() + slot * stride_,
+              gradients.high(), gradients.low(), entries_.size());
+  }
+  for (Slot slot = 0; slot < entries_.size(); ++slot) {
+    gradients.Set(slot, Twice(gradients[slot]) - DoubleDouble(total_) * Gram(slot, slot) + mu);
+  }
 }
 
 DoubleDouble SupportSet::FreshGradient(Slot slot) const {
   DoubleDouble sum;
   for (Slot other = 0; other < entries_.size(); ++other) {
-    const Entry& entry = entries_[other];
-    if (entry.role == Role::kFree || entry.role == Role::kLeaving) continue;
-    sum += gram_[slot][other] * entry.w;
+    if (entries_[other].w == DoubleDouble()) continue;
+    sum += Gram(slot, other) * entries_[other].w;
   }
-  return DoubleDouble(2 * sum.hi, 2 * sum.lo) - DoubleDouble(total_) * gram_[slot][slot] + mu;
+  return Twice(sum) - DoubleDouble(total_) * Gram(slot, slot) + mu;
 }
 
-SupportSet::Gradient SupportSet::BoundedGradient(Slot slot) const {
-  double magnitude = total_ * gram_[slot][slot].hi + std::abs(mu.hi);
-  double error = total_ * gram_error_[slot][slot];
+void SupportSet::BoundedGradients(DdVector& gradients, std::vector<double>& errors) const {
+  FreshGradients(gradients);
+  errors.assign(entries_.size(), 0.0);
+  row_error_.assign(stride_, 0.0);  // sum of magnitudes
   size_t count = 0;
-  for (Slot other = 0; other < entries_.size(); ++other) {
-    const Entry& entry = entries_[other];
-    if (entry.role == Role::kFree || entry.role == Role::kLeaving) continue;
-    const double w = std::abs(entry.w.hi);
-    magnitude += 2 * gram_[slot][other].hi * w;
-    error += 2 * gram_error_[slot][other] * w;
+  for (Slot slot = 0; slot < entries_.size(); ++slot) {
+    const double w = std::abs(entries_[slot].w.hi);
+    if (w == 0.0) continue;
     ++count;
+    AddScaledDouble(w, gram_error_.data() + slot * stride_, errors.data(), entries_.size());
+    AddScaledDouble(w, gram_.data() + slot * stride_, row_error_.data(), entries_.size());
   }
-  error += magnitude * kDoubleDoubleEpsilon * static_cast<double>(count + 6);
-  return {FreshGradient(slot), error * 1.01};
+  for (Slot slot = 0; slot < entries_.size(); ++slot) {
+    const double magnitude =
+        2 * row_error_[slot] + total_ * gram_[slot * stride_ + slot] + std::abs(mu.hi);
+    errors[slot] = 1.01 * (2 * errors[slot] + total_ * gram_error_[slot * stride_ + slot] +
+                           magnitude * kDoubleDoubleEpsilon * static_cast<double>(count + 6));
+  }
 }
 
-SupportSet::Gradient SupportSet::CoarseGradient(GroupIndex group, const TokenTable& tokens) const {
+void SupportSet::KnowWeights() const {
+  if (weights_known_) return;
+  weight_sum_ = 0.0;
+  negative_sum_ = 0.0;
+  for (Slot slot = 0; slot < entries_.size(); ++slot) {
+    weights_[slot] = entries_[slot].w.hi;
+    weight_sum_ += std::abs(weights_[slot]);
+    negative_sum_ += std::max(0.0, -weights_[slot]);
+  }
+  weights_known_ = true;
+}
+
+SupportSet::Gradient SupportSet::CoarseGradient(GroupIndex group,
+                                                const TokenTable& tokens,
+                                                double slack,
+                                                bool keep) const {
+  KnowWeights();
   const std::span<const double> key = tokens.Key(group);
-  double sum = 0.0;
-  double error = 0.0;
-  size_t count = 0;
-  for (Slot other = 0; other < entries_.size(); ++other) {
-    const Entry& entry = entries_[other];
-    if (entry.role == Role::kFree || entry.role == Role::kLeaving) continue;
-    const auto value = kernel::EvaluateDouble(kernel_, key, keys_[other]);
-    const double w = std::abs(entry.w.hi);
-    sum += value.value * entry.w.hi;
-    error += value.error * w;
-    ++count;
+  double diagonal = 1.0;
+  double diagonal_error = 0.0;
+  double square = 0.0;
+  double largest = 1.0;  // bound on a kernel value
+  if (kernel_.kind == kernel::KernelKind::kExpDot) {
+    const kernel::Approximate own = kernel::EvaluateDouble(kernel_, key, key);
+    diagonal = own.value;
+    diagonal_error = own.error * total_;
+    for (const double coordinate : key) square += coordinate * coordinate;
+    square *= kernel_.parameter;
+    largest = std::exp(1.01 * std::sqrt(square * largest_square_));
   }
-  const double diagonal = kernel::Diagonal(kernel_, key);
-  const double diagonal_error = kernel_.kind == kernel::KernelKind::kExpDot
-                                    ? kernel::EvaluateDouble(kernel_, key, key).error * total_
-                                    : 0.0;
-  const double magnitude = 2 * sum + total_ * diagonal + std::abs(mu.hi);
-  error = 2 * error + diagonal_error + magnitude * kUnit * static_cast<double>(count + 8);
-  return {DoubleDouble(2 * sum - total_ * diagonal + mu.hi), error * 1.01};
+  // From sum_j row_j w_j, where row_j is within relative row_j + absolute of the kernel.
+  const auto gradient = [&](double sum, double relative, double absolute) {
+    const double magnitude = 2 * std::abs(sum) + total_ * diagonal + std::abs(mu.hi);
+    // sum |row_j w_j| is the sum itself but for weights that rounding left below zero.
+    const double terms = std::abs(sum) + 2 * largest * negative_sum_;
+    const double error = 2 * (relative * terms + absolute * weight_sum_) + diagonal_error +
+                         (magnitude + terms) * kUnit * static_cast<double>(stride_ + 8);
+    return Gradient{DoubleDouble(2 * sum - total_ * diagonal + mu.hi), error * 1.01};
+  };
+  const kernel::RowErrorBound bound =
+      kernel::RowError(kernel_, key.size(), square, largest_square_);
+
+  std::span<const uint32_t> stale;
+  float* kept = rows_.Find(group, stale);
+  if (kept != nullptr) {
+    for (const uint32_t slot : stale) {
+      // A slot that is free again has no weight: what stands there does not matter.
+      if (entries_[slot].role == Role::kFree) continue;
+      const auto value = kernel::EvaluateDouble(kernel_, key, tokens.Key(entries_[slot].group));
+      kept[slot] = static_cast<float>(std::min(value.value, kLargestKept));
+    }
+    const Gradient result = gradient(DotSingle(kept, weights_.data(), points_.size()),
+                                     bound.relative + 2 * kSingleUnit, bound.absolute + 0x1p-149);
+    if (std::abs(result.h.hi) > result.error + slack) return result;
+  }
+  kernel::Row(kernel_, key, points_, row_.data());
+  const double sum = DotDouble(row_.data(), weights_.data(), points_.size());
+  if (keep && kept == nullptr && largest < kLargestKept) {
+    std::ranges::transform(std::span(row_).first(points_.size()), rows_.Add(group),
+                           [](double value) { return static_cast<float>(value); });
+  }
+  return gradient(sum, bound.relative, bound.absolute);
 }
 
 SupportSet::Gradient SupportSet::FineGradient(GroupIndex group, const TokenTable& tokens) const {
   const std::span<const double> key = tokens.Key(group);
+  kernel::RowDoubleDouble(kernel_, key, points_, row_.data(), row_low_.data(), row_error_.data());
   DoubleDouble sum;
   double error = 0.0;
+  double terms = 0.0;
   size_t count = 0;
   for (Slot other = 0; other < entries_.size(); ++other) {
-    const Entry& entry = entries_[other];
-    if (entry.role == Role::kFree || entry.role == Role::kLeaving) continue;
-    const auto value = kernel::EvaluateDoubleDouble(kernel_, key, keys_[other]);
-    sum += value.value * entry.w;
-    error += value.error * std::abs(entry.w.hi);
+    const DoubleDouble w = entries_[other].w;
+    if (w == DoubleDouble()) continue;
+    sum += DoubleDouble(row_[other], row_low_[other]) * w;
+    error += row_error_[other] * std::abs(w.hi);
+    terms += row_[other] * std::abs(w.hi);
     ++count;
   }
   const auto diagonal = kernel::EvaluateDoubleDouble(kernel_, key, key);
   const double diagonal_error =
       kernel_.kind == kernel::KernelKind::kExpDot ? diagonal.error * total_ : 0.0;
-  const DoubleDouble h =
-      DoubleDouble(2 * sum.hi, 2 * sum.lo) - DoubleDouble(total_) * diagonal.value + mu;
-  const double magnitude = 2 * sum.hi + total_ * diagonal.value.hi + std::abs(mu.hi);
+  const DoubleDouble h = Twice(sum) - DoubleDouble(total_) * diagonal.value + mu;
+  const double magnitude = 2 * terms + total_ * diagonal.value.hi + std::abs(mu.hi);
   error = 2 * error + diagonal_error +
           magnitude * kDoubleDoubleEpsilon * static_cast<double>(count + 8);
   return {h, error * 1.01};
@@ -249,29 +430,26 @@ void SupportSet::SetMuToUpperEnd() {
 }
 
 double SupportSet::TakeDrift() {
-  std::vector<Slot> moved;
-  std::vector<double> delta;
+  delta_.assign(stride_, 0.0);
+  row_error_.assign(stride_, 0.0);  // G delta
   double absolute = 0.0;
+  size_t moved = 0;
   for (Slot slot = 0; slot < entries_.size(); ++slot) {
     Entry& entry = entries_[slot];
     if (entry.role == Role::kFree) continue;
     const double difference = (entry.w - entry.reference_w).hi;
     entry.reference_w = entry.w;
     if (difference == 0.0) continue;
-    moved.push_back(slot);
-    delta.push_back(difference);
-    absolute += std::abs(difference) * std::sqrt(gram_[slot][slot].hi);
+    ++moved;
+    delta_[slot] = difference;
+    absolute += std::abs(difference) * std::sqrt(gram_[slot * stride_ + slot]);
+    AddScaledDouble(difference, gram_.data() + slot * stride_, row_error_.data(), entries_.size());
   }
-  double square = 0.0;
-  for (size_t p = 0; p < moved.size(); ++p) {
-    double sum = 0.0;
-    for (size_t q = 0; q < moved.size(); ++q) sum += gram_[moved[p]][moved[q]].hi * delta[q];
-    square += sum * delta[p];
-  }
+  const double square = DotDouble(row_error_.data(), delta_.data(), stride_);
   // What rounding can have taken from the square: the terms cancel, near-duplicates almost wholly.
-  square = std::max(square, 0.0) +
-           absolute * absolute * 4 * kUnit * static_cast<double>(moved.size() + 4);
-  const double drift = 2 * std::sqrt(square) + std::abs((mu - reference_mu_).hi);
+  const double rounding = absolute * absolute * 4 * kUnit * static_cast<double>(moved + 4);
+  const double drift =
+      2 * std::sqrt(std::max(square, 0.0) + rounding) + std::abs((mu - reference_mu_).hi);
   reference_mu_ = mu;
   for (Slot slot = 0; slot < entries_.size(); ++slot) {
     if (entries_[slot].role != Role::kLeaving) continue;

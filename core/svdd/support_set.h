@@ -2,7 +2,9 @@
 // double-double, and the factor of the margin's part of the Gram matrix.
 //
 // A group with weight holds a slot; slots are reused, so that rows of the Gram matrix stay where
-// they are. Mass units (problem.h): h_i = 2 (Kw)_i - total K_ii + mu. Memory 24 slots^2 bytes.
+// they are. Mass units (problem.h): h_i = 2 (Kw)_i - total K_ii + mu. Memory 24 bytes a pair of
+// slots, rounded up to the next power of two of slots; nothing is allocated while the number of
+// slots stays below its highest.
 #ifndef LETHE_CORE_SVDD_SUPPORT_SET_H_
 #define LETHE_CORE_SVDD_SUPPORT_SET_H_
 
@@ -10,8 +12,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/dd_vector.h"
 #include "core/kernel/kernel.h"
-#include "core/svdd/cholesky.h"
+#include "core/kernel/row.h"
+#include "core/svdd/cholesky_dd.h"
+#include "core/svdd/row_cache.h"
 #include "core/svdd/token_table.h"
 
 namespace lethe::svdd {
@@ -40,7 +45,8 @@ class SupportSet {
     double error;
   };
 
-  SupportSet(const kernel::Kernel& kernel, double total) : kernel_(kernel), total_(total) {}
+  SupportSet(const kernel::Kernel& kernel, double total, size_t dimension)
+      : kernel_(kernel), total_(total), points_(dimension) {}
 
   // Everything but the kernel and total.
   void Clear();
@@ -51,12 +57,17 @@ class SupportSet {
   std::optional<Slot> Find(GroupIndex group) const;
   // Whether any slot is still its, a leaving one included.
   bool Holds(GroupIndex group) const { return by_group_.contains(group); }
-  Entry& operator[](Slot slot) { return entries_[slot]; }
+  Entry& operator[](Slot slot) {
+    weights_known_ = false;
+    return entries_[slot];
+  }
   const Entry& operator[](Slot slot) const { return entries_[slot]; }
   size_t slots() const { return entries_.size(); }
-  const DoubleDouble& Gram(Slot a, Slot b) const { return gram_[a][b]; }
-  const std::vector<Slot>& margin() const { return margin_; }  // in the order of the factor's rows
-  const CholeskyFactor<DoubleDouble>& factor() const { return factor_; }
+  DoubleDouble Gram(Slot a, Slot b) const {
+    return {gram_[a * stride_ + b], gram_low_[a * stride_ + b]};
+  }
+  // In the order of the factor's rows.
+  const std::vector<Slot>& margin() const { return margin_; }
 
   // Moves a driven or error slot into the margin. False, and no change, when the factor would be
   // singular in double-double.
@@ -68,18 +79,36 @@ class SupportSet {
 
   // 2 K_SS w + nu 1 = b, 1'w = mass by the factor, refined once: the factor has a long history, its
   // residual need not be at rounding level. Requires a margin and its factor.
-  void SolveBorderedRefined(const std::vector<DoubleDouble>& b,
+  void SolveBorderedRefined(const DdVector& b,
                             const DoubleDouble& mass,
-                            std::vector<DoubleDouble>& w,
+                            DdVector& w,
                             DoubleDouble& nu) const;
   // Margin weights and mu from the bordered system (2). Requires a margin.
   void SolveMargin();
+  // How margin weights and mu follow a driven weight that changes at rate `sigma` (docs/math.md,
+  // 3.1), and how every slot's gradient follows them. `direction` in the order of margin().
+  // O(|S|^2 + |S| slots).
+  void Direction(Slot driven, double sigma, DdVector& direction, DoubleDouble& dmu) const;
+  void Slopes(Slot driven,
+              double sigma,
+              const DdVector& direction,
+              const DoubleDouble& dmu,
+              DdVector& slopes) const;
+  // Gradients of all slots from the weights. O(slots^2).
+  void FreshGradients(DdVector& gradients) const;
   DoubleDouble FreshGradient(Slot slot) const;
-  // Fresh, with its error bound: the kernel's and the rounding's, not that of the weights.
-  Gradient BoundedGradient(Slot slot) const;
-  // The same for any group, kernel values computed anew: in double, or in double-double.
-  Gradient CoarseGradient(GroupIndex group, const TokenTable& tokens) const;
+  // Fresh, with error bounds: the kernel's and the rounding's, not that of the weights.
+  void BoundedGradients(DdVector& gradients, std::vector<double>& errors) const;
+  // The same for any group, in double (through a kept row in single precision where that tells the
+  // sign already, give or take `slack`), or in double-double. `keep` keeps the row for next time.
+  // O(slots d); O(slots) with a kept row.
+  Gradient CoarseGradient(GroupIndex group,
+                          const TokenTable& tokens,
+                          double slack,
+                          bool keep) const;
   Gradient FineGradient(GroupIndex group, const TokenTable& tokens) const;
+  // Must be told when a group's index may come to mean another key.
+  void ForgetRow(GroupIndex group) { rows_.Drop(group); }
   bool HasError() const;
   // mu at the upper end of its interval, the smallest -slope of an error slot. Requires no margin
   // and an error slot.
@@ -91,18 +120,40 @@ class SupportSet {
   DoubleDouble mu;
 
  private:
+  void Grow();
+  void KnowWeights() const;
+
   kernel::Kernel kernel_;
   double total_;
   std::vector<Entry> entries_;
-  std::vector<std::vector<DoubleDouble>> gram_;
-  std::vector<std::vector<double>> gram_error_;
+  size_t stride_ = 0;               // of the matrices; a multiple of the points' block
+  std::vector<double> gram_;        // high parts
+  std::vector<double> gram_low_;    // low parts
+  std::vector<double> gram_error_;  // bounds on the absolute errors
+  kernel::PointBlocks points_;      // keys of the slots
   absl::flat_hash_map<GroupIndex, Slot> by_group_;
   std::vector<Slot> free_;
   std::vector<Slot> margin_;
   CholeskyFactor<DoubleDouble> factor_;
   DoubleDouble reference_mu_;
-  // Keys of the slots, so that gradients of other groups read contiguous memory.
-  std::vector<std::vector<double>> keys_;
+  double largest_square_ = 0.0;  // scale |x|^2 over all keys that ever stood here
+
+  // Scratch, so that neither a walk nor an evaluation allocates.
+  mutable RowCache rows_;
+  mutable bool weights_known_ = false;
+  mutable std::vector<double> weights_;  // high parts, 0 without a slot; weight_sum_ their |sum|
+  mutable double weight_sum_ = 0.0;
+  mutable double negative_sum_ = 0.0;
+  mutable std::vector<double> row_;
+  mutable std::vector<double> row_low_;
+  mutable std::vector<double> row_error_;
+  mutable DdVector unit_;
+  mutable DdVector residual_;
+  mutable DdVector sums_;
+  std::vector<DoubleDouble> append_;
+  DdVector fixed_;
+  DdVector solution_;
+  std::vector<double> delta_;
 };
 
 }  // namespace lethe::svdd
