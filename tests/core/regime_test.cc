@@ -1,10 +1,9 @@
-// Random lives of a memory: after every operation the published state equals a cold refit bit for
-// bit, whatever the keys are like. Seeds are printed with every failure. LETHE_TRAJECTORIES=N runs
-// N times as many seeds, for long runs by hand.
+// Small lives of a memory under chosen regimes, among them the seeds that once showed a fault and
+// noise far below what other streams have: after every operation the published state equals a cold
+// refit bit for bit. trajectory_test.cc draws regimes, sizes and operations as well.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
@@ -37,9 +36,9 @@ struct Token {
   std::vector<double> value;
 };
 
-class Trajectory {
+class RegimeLife {
  public:
-  Trajectory(const Life& life, uint64_t seed) : life_(life), random_(seed) {
+  RegimeLife(const Life& life, uint64_t seed) : life_(life), random_(seed) {
     for (int i = 0; i < 5; ++i) centres_.push_back(Gaussian(1.5));
     // Noise far below 1e-16 shows only around zero.
     if (life.keys == Keys::kNoise && life.noise < 1e-15) {
@@ -159,20 +158,18 @@ class Trajectory {
   TokenHandle next_ = 1;
 };
 
-class TrajectoryTest : public testing::TestWithParam<Life> {};
+class RegimeTest : public testing::TestWithParam<Life> {};
 
-TEST_P(TrajectoryTest, EveryStateIsTheRefitBitForBit) {
+TEST_P(RegimeTest, EveryStateIsTheRefitBitForBit) {
   const Life& life = GetParam();
   uint64_t updates = 0;
   uint64_t climbs = 0;
   uint64_t fallbacks = 0;
-  const char* const times = std::getenv("LETHE_TRAJECTORIES");
-  const int seeds = life.seeds * (times == nullptr ? 1 : std::max(1, std::atoi(times)));
   std::vector<int> all = life.found_wrong;
-  for (int seed = 1; seed <= seeds; ++seed) all.push_back(seed);
+  for (int seed = 1; seed <= life.seeds; ++seed) all.push_back(seed);
   for (const int seed : all) {
     SCOPED_TRACE(life.name + ", seed " + std::to_string(seed));
-    Trajectory trajectory(life, static_cast<uint64_t>(seed));
+    RegimeLife trajectory(life, static_cast<uint64_t>(seed));
     for (int step = 0; step < 60; ++step) {
       SCOPED_TRACE("step " + std::to_string(step));
       trajectory.Step();
@@ -198,7 +195,7 @@ constexpr auto kShared = DuplicatesPolicy::kShared;
 
 INSTANTIATE_TEST_SUITE_P(
     Lives,
-    TrajectoryTest,
+    RegimeTest,
     testing::Values(Life{"gaussian", Keys::kGaussian, 0, 3, 6.5, kRbf, kShared, 10},
                     Life{"gaussian_integer_capacity", Keys::kGaussian, 0, 2, 5, kRbf, kShared, 10},
                     Life{"gaussian_box_one", Keys::kGaussian, 0, 4, 1, kRbf, kShared, 6},
