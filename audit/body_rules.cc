@@ -135,9 +135,9 @@ absl::Status ValidateVerdict(const StateChange& change) {
 absl::Status ValidateSelection(const CertificateBody& body) {
   const StateChange& change = *body.change;
   const Selection& selection = *change.selection;
-  LETHE_RETURN_IF_ERROR(
-      ValidateIntegers("change.selection",
-                       {selection.budget, selection.reserve, selection.surplus, selection.retained}));
+  LETHE_RETURN_IF_ERROR(ValidateIntegers(
+      "change.selection",
+      {selection.budget, selection.reserve, selection.surplus, selection.retained}));
   if (selection.budget == 0) return Refuse("change.selection.budget", "must be at least 1");
   if (selection.reserve + selection.surplus != body.counts.erased) {
     return Refuse("change.selection", "reserve plus surplus must be counts.erased");
@@ -156,7 +156,8 @@ absl::Status ValidateSelection(const CertificateBody& body) {
   const bool from_margin = after.margin < before.margin;
   const uint64_t margin_taken = from_margin ? selection.surplus : 0;
   if (after.margin > before.margin || before.margin - after.margin != margin_taken) {
-    return Refuse("change.partition", "an eviction takes all of its surplus from the margin or none");
+    return Refuse("change.partition",
+                  "an eviction takes all of its surplus from the margin or none");
   }
   if (from_margin && after.margin == 0) {
     return Refuse("change.partition", "an eviction leaves every group of the margin a token");

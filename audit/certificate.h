@@ -86,9 +86,9 @@ struct RefitComparison {
 // (kScopeNow) no readout and no label of a group with weight changed; from then on (kScopeLater)
 // changes are measured against the tokens retained.
 struct Selection {
-  uint64_t budget = 0;   // at least 1
-  uint64_t reserve = 0;  // taken: weight 0, and no token with weight has the key
-  uint64_t surplus = 0;  // taken: copies of a key with weight that its group could do without
+  uint64_t budget = 0;    // at least 1
+  uint64_t reserve = 0;   // taken: weight 0, and no token with weight has the key
+  uint64_t surplus = 0;   // taken: copies of a key with weight that its group could do without
   uint64_t retained = 0;  // above the budget when the rest carries weight
 
   friend bool operator==(const Selection&, const Selection&) = default;

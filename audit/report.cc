@@ -108,11 +108,10 @@ void AppendVerdict(std::string& out, const StateChange& change) {
 
 void AppendSelection(std::string& out, const Selection& selection) {
   AppendField(out, "selection",
-              absl::StrCat("budget ", selection.budget, ": ", selection.reserve,
-                           " taken from the reserve, ", selection.surplus, " surplus copies; ",
-                           selection.retained, " retained",
-                           selection.retained > selection.budget ? ", as the rest carries weight"
-                                                                 : ""));
+              absl::StrCat(
+                  "budget ", selection.budget, ": ", selection.reserve, " taken from the reserve, ",
+                  selection.surplus, " surplus copies; ", selection.retained, " retained",
+                  selection.retained > selection.budget ? ", as the rest carries weight" : ""));
   AppendField(out, "scope",
               "At that time no readout and no label of a group with weight changed. From then on "
               "changes are measured against the tokens retained: one that arrives later could have "

@@ -83,6 +83,14 @@ absl::StatusOr<ForgetResult> Client::Forget(const ForgetRequest& request) {
   return connection_->Forget(request);
 }
 
+absl::StatusOr<EvictResult> Client::Evict(const EvictRequest& request) {
+  return connection_->Evict(request);
+}
+
+absl::StatusOr<EditResult> Client::Edit(const EditRequest& request) {
+  return connection_->Edit(request);
+}
+
 absl::StatusOr<Description> Client::Describe(const MemoryName& name, bool refit) {
   return connection_->Describe(name, refit);
 }

@@ -56,6 +56,12 @@ class Client {
   // Takes tokens out so that the state equals, bit for bit, that of a memory that never saw them.
   absl::StatusOr<ForgetResult> Forget(const ForgetRequest& request);
 
+  // Takes out tokens that no query reads now; certified, with the scope of that promise.
+  absl::StatusOr<EvictResult> Evict(const EvictRequest& request);
+
+  // Replaces the content of tokens under their ids, exactly, with one certificate.
+  absl::StatusOr<EditResult> Edit(const EditRequest& request);
+
   // With `refit`, the server also solves from scratch and compares bit for bit.
   absl::StatusOr<Description> Describe(const MemoryName& name, bool refit = false);
 

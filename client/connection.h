@@ -77,6 +77,8 @@ class Connection {
   virtual std::unique_ptr<InsertStream> OpenInsertStream(const MemoryName& name) = 0;
   virtual absl::StatusOr<QueryResult> Query(const QueryRequest& request) = 0;
   virtual absl::StatusOr<ForgetResult> Forget(const ForgetRequest& request) = 0;
+  virtual absl::StatusOr<EvictResult> Evict(const EvictRequest& request) = 0;
+  virtual absl::StatusOr<EditResult> Edit(const EditRequest& request) = 0;
   virtual absl::StatusOr<Description> Describe(const MemoryName& name, bool refit) = 0;
 
   virtual absl::StatusOr<Certificate> GetCertificate(const std::string& tenant,

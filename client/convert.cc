@@ -20,6 +20,22 @@ Verdict VerdictFromWire(v1::Verdict verdict) {
   return EnumFromWire(static_cast<int>(verdict), Verdict::kUncertified);
 }
 
+// What the answers of Forget, Evict and Edit have in common.
+template <typename Response, typename Result>
+void SetOutcome(const Response& wire, Result& result) {
+  result.before = FromWire(wire.partition_before());
+  result.after = FromWire(wire.partition_after());
+  result.verdict = VerdictFromWire(wire.verdict());
+  result.certificate_id = wire.certificate_id();
+  result.request_id = wire.request_id();
+  result.state_digest = wire.state_digest();
+  result.replayed = wire.replayed();
+  if (wire.has_receipt()) {
+    result.receipt = {.request_salt = wire.receipt().request_salt(),
+                      .subject_salt = wire.receipt().subject_salt()};
+  }
+}
+
 }  // namespace
 
 absl::Status FromWire(const grpc::Status& status) {
@@ -102,6 +118,7 @@ InsertResult FromWire(const v1::InsertResponse& wire) {
   result.rejected = wire.rejected();
   result.phase = PhaseFromWire(wire.phase());
   result.partition = FromWire(wire.partition());
+  result.verdict = VerdictFromWire(wire.verdict());
   return result;
 }
 
@@ -129,6 +146,8 @@ QueryResult FromWire(const v1::QueryResponse& wire) {
     answer.log_denominator = item.log_denominator();
     if (item.has_decision()) answer.decision = item.decision();
     answer.position = EnumFromWire(static_cast<int>(item.position()), QueryPosition::kUndefined);
+    answer.readout_bound = item.readout_bound();
+    if (item.has_decision_bound()) answer.decision_bound = item.decision_bound();
     for (const v1::QueryToken& token : item.tokens()) {
       answer.tokens.push_back({.id = token.id(), .weight = token.weight(), .share = token.share()});
     }
@@ -140,24 +159,34 @@ QueryResult FromWire(const v1::QueryResponse& wire) {
 }
 
 ForgetResult FromWire(const v1::ForgetResponse& wire) {
-  std::optional<Receipt> receipt;
-  if (wire.has_receipt()) {
-    receipt = {.request_salt = wire.receipt().request_salt(),
-               .subject_salt = wire.receipt().subject_salt()};
-  }
-  return {.matched = wire.matched(),
-          .erased = wire.erased(),
-          .not_found = wire.not_found(),
-          .already_erased = wire.already_erased(),
-          .held = wire.held(),
-          .before = FromWire(wire.partition_before()),
-          .after = FromWire(wire.partition_after()),
-          .verdict = VerdictFromWire(wire.verdict()),
-          .certificate_id = wire.certificate_id(),
-          .request_id = wire.request_id(),
-          .state_digest = wire.state_digest(),
-          .replayed = wire.replayed(),
-          .receipt = std::move(receipt)};
+  ForgetResult result;
+  result.matched = wire.matched();
+  result.erased = wire.erased();
+  result.not_found = wire.not_found();
+  result.already_erased = wire.already_erased();
+  result.held = wire.held();
+  SetOutcome(wire, result);
+  return result;
+}
+
+EvictResult FromWire(const v1::EvictResponse& wire) {
+  EvictResult result;
+  result.evicted = wire.evicted();
+  result.reserve = wire.reserve();
+  result.surplus = wire.surplus();
+  result.held = wire.held();
+  result.retained = wire.retained();
+  result.budget_reached = wire.budget_reached();
+  SetOutcome(wire, result);
+  return result;
+}
+
+EditResult FromWire(const v1::EditResponse& wire) {
+  EditResult result;
+  result.edited = wire.edited();
+  result.unchanged = wire.unchanged();
+  SetOutcome(wire, result);
+  return result;
 }
 
 Description FromWire(const v1::DescribeResponse& wire) {
@@ -179,7 +208,13 @@ Description FromWire(const v1::DescribeResponse& wire) {
                         .slack = solver.slack(),
                         .precision_bits = solver.precision_bits(),
                         .climbs = solver.climbs(),
-                        .fallbacks = solver.fallbacks()};
+                        .fallbacks = solver.fallbacks(),
+                        .residual = solver.residual(),
+                        .weight_bound = solver.weight_bound(),
+                        .decision_bound = solver.decision_bound(),
+                        .readout_bound = solver.readout_bound(),
+                        .gap_bound = solver.gap_bound(),
+                        .lambda_min = solver.lambda_min()};
   description.verdict = VerdictFromWire(wire.verdict());
   description.subjects = wire.subjects();
   return description;
@@ -247,6 +282,27 @@ v1::ForgetRequest ToWire(const ForgetRequest& request) {
   } else {
     wire.mutable_tokens()->mutable_ids()->Assign(request.ids.begin(), request.ids.end());
   }
+  wire.set_dry_run(request.dry_run);
+  wire.set_request_id(request.request_id);
+  return wire;
+}
+
+v1::EvictRequest ToWire(const EvictRequest& request) {
+  v1::EvictRequest wire;
+  wire.set_tenant(request.name.tenant);
+  wire.set_memory(request.name.memory);
+  wire.set_budget(request.budget);
+  wire.set_dry_run(request.dry_run);
+  wire.set_request_id(request.request_id);
+  return wire;
+}
+
+v1::EditRequest ToWire(const EditRequest& request) {
+  v1::EditRequest wire;
+  wire.set_tenant(request.name.tenant);
+  wire.set_memory(request.name.memory);
+  wire.mutable_tokens()->Reserve(static_cast<int>(request.tokens.size()));
+  for (const Token& token : request.tokens) ToWire(token, *wire.add_tokens());
   wire.set_dry_run(request.dry_run);
   wire.set_request_id(request.request_id);
   return wire;

@@ -26,6 +26,8 @@ InsertResult FromWire(const v1::InsertResponse& wire);
 InsertAck FromWire(const v1::InsertStreamResponse& wire);
 QueryResult FromWire(const v1::QueryResponse& wire);
 ForgetResult FromWire(const v1::ForgetResponse& wire);
+EvictResult FromWire(const v1::EvictResponse& wire);
+EditResult FromWire(const v1::EditResponse& wire);
 Description FromWire(const v1::DescribeResponse& wire);
 Certificate FromWire(const v1::Certificate& wire);
 
@@ -33,6 +35,8 @@ void ToWire(const MemoryConfig& config, v1::MemoryConfig& wire);
 void ToWire(const Token& token, v1::Token& wire);
 v1::QueryRequest ToWire(const QueryRequest& request);
 v1::ForgetRequest ToWire(const ForgetRequest& request);
+v1::EvictRequest ToWire(const EvictRequest& request);
+v1::EditRequest ToWire(const EditRequest& request);
 
 }  // namespace lethe::client::convert
 

@@ -193,6 +193,16 @@ class GrpcConnection : public Connection {
                 convert::ToWire(request));
   }
 
+  absl::StatusOr<EvictResult> Evict(const EvictRequest& request) override {
+    return Call(IdempotencyOf(request), *memories_, &v1::MemoryService::StubInterface::Evict,
+                convert::ToWire(request));
+  }
+
+  absl::StatusOr<EditResult> Edit(const EditRequest& request) override {
+    return Call(IdempotencyOf(request), *memories_, &v1::MemoryService::StubInterface::Edit,
+                convert::ToWire(request));
+  }
+
   absl::StatusOr<Description> Describe(const MemoryName& name, bool refit) override {
     v1::DescribeRequest request;
     request.set_tenant(name.tenant);

@@ -22,6 +22,12 @@ class UniformSource {
   std::mt19937_64 generator_ ABSL_GUARDED_BY(mutex_){std::random_device{}()};
 };
 
+template <typename Request>
+Idempotency OfErasure(const Request& request) {
+  return request.dry_run || !request.request_id.empty() ? Idempotency::kSafeToRepeat
+                                                        : Idempotency::kNotSafe;
+}
+
 }  // namespace
 
 Idempotency IdempotencyOf(const std::vector<Token>& insert) {
@@ -30,10 +36,9 @@ Idempotency IdempotencyOf(const std::vector<Token>& insert) {
   return all_named ? Idempotency::kSafeToRepeat : Idempotency::kNotSafe;
 }
 
-Idempotency IdempotencyOf(const ForgetRequest& forget) {
-  return forget.dry_run || !forget.request_id.empty() ? Idempotency::kSafeToRepeat
-                                                      : Idempotency::kNotSafe;
-}
+Idempotency IdempotencyOf(const ForgetRequest& forget) { return OfErasure(forget); }
+Idempotency IdempotencyOf(const EvictRequest& evict) { return OfErasure(evict); }
+Idempotency IdempotencyOf(const EditRequest& edit) { return OfErasure(edit); }
 
 bool IsTransient(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsCancelled(status);

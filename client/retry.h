@@ -1,10 +1,10 @@
 // When a call is repeated, and how long to wait before it.
 //
-// Only what cannot do harm twice is repeated: reads, inserts whose tokens all carry ids, forgets
-// with a request_id, dry runs. Creating and deleting are not: after a lost answer the repetition
-// would report ALREADY_EXISTS or NOT_FOUND for what this very call did. Only UNAVAILABLE is worth a
-// repetition, and CANCELLED that the caller did not ask for: that is how a server that shuts down
-// ends the calls it does not wait for. Every other code is an answer.
+// Only what cannot do harm twice is repeated: reads, inserts whose tokens all carry ids, forgets,
+// evictions and edits with a request_id, dry runs. Creating and deleting are not: after a lost
+// answer the repetition would report ALREADY_EXISTS or NOT_FOUND for what this very call did. Only
+// UNAVAILABLE is worth a repetition, and CANCELLED that the caller did not ask for: that is how a
+// server that shuts down ends the calls it does not wait for. Every other code is an answer.
 #ifndef LETHE_CLIENT_RETRY_H_
 #define LETHE_CLIENT_RETRY_H_
 
@@ -21,6 +21,8 @@ enum class Idempotency { kSafeToRepeat, kNotSafe };
 
 Idempotency IdempotencyOf(const std::vector<Token>& insert);
 Idempotency IdempotencyOf(const ForgetRequest& forget);
+Idempotency IdempotencyOf(const EvictRequest& evict);
+Idempotency IdempotencyOf(const EditRequest& edit);
 
 // For the status of a call that this side did not cancel.
 bool IsTransient(const absl::Status& status);

@@ -144,6 +144,7 @@ struct InsertResult {
   uint64_t rejected = 0;
   MemoryPhase phase = MemoryPhase::kUnspecified;
   Partition partition;
+  Verdict verdict = Verdict::kUnspecified;  // on the state after
 };
 
 enum class QueryPosition : uint8_t {
@@ -172,6 +173,9 @@ struct QueryAnswer {
   std::optional<double> decision;  // absent where the radius is not unique
   QueryPosition position = QueryPosition::kUnspecified;
   std::vector<QueryToken> tokens;
+  // How far each number of the readout, and the decision, can be from the exact problem's.
+  double readout_bound = 0.0;
+  std::optional<double> decision_bound;
 };
 
 struct QueryResult {
@@ -215,6 +219,52 @@ struct ForgetResult {
   std::optional<Receipt> receipt = {};  // with a certificate, in the first answer only
 };
 
+// Takes out what no query reads now, until at most `budget` tokens are retained.
+struct EvictRequest {
+  MemoryName name;
+  uint64_t budget = 0;  // at least 1
+  bool dry_run = false;
+  std::string request_id = {};  // as in ForgetRequest
+};
+
+struct EvictResult {
+  uint64_t evicted = 0;  // reserve + surplus
+  uint64_t reserve = 0;  // tokens of weight 0, of keys without weight
+  uint64_t surplus = 0;  // copies that the group of their key can do without
+  uint64_t held = 0;
+  uint64_t retained = 0;
+  bool budget_reached = false;
+  Partition before;
+  Partition after;
+  Verdict verdict = Verdict::kUnspecified;
+  std::string certificate_id;  // empty in a dry run and when nothing was taken out
+  std::string request_id;
+  std::string state_digest;
+  bool replayed = false;
+  std::optional<Receipt> receipt = {};
+};
+
+// Gives tokens that are there new content under their ids; all of it or nothing.
+struct EditRequest {
+  MemoryName name;
+  std::vector<Token> tokens = {};  // 1 to 10,000, distinct ids
+  bool dry_run = false;
+  std::string request_id = {};  // as in ForgetRequest
+};
+
+struct EditResult {
+  uint64_t edited = 0;
+  uint64_t unchanged = 0;  // had this content already
+  Partition before;
+  Partition after;
+  Verdict verdict = Verdict::kUnspecified;
+  std::string certificate_id;  // empty in a dry run and when nothing was changed
+  std::string request_id;
+  std::string state_digest;
+  bool replayed = false;
+  std::optional<Receipt> receipt = {};
+};
+
 struct MuInterval {
   std::optional<double> low;   // absent: unbounded
   std::optional<double> high;  // absent: unbounded
@@ -228,6 +278,12 @@ struct SolverHealth {
   uint32_t precision_bits = 0;
   uint64_t climbs = 0;
   uint64_t fallbacks = 0;
+  double residual = 0.0;
+  double weight_bound = 0.0;
+  double decision_bound = 0.0;
+  double readout_bound = 0.0;
+  double gap_bound = 0.0;
+  double lambda_min = 0.0;
 };
 
 struct Description {

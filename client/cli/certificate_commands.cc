@@ -125,21 +125,38 @@ int ReportCertificate(Context& context, const audit::CertificateResult& result, 
   }
   const std::string kind(audit::Name(result.body->kind));
   const std::string leaf_hash = audit::Hex(result.leaf_hash);
-  Print(context,
-        {{"verified", true},
-         {"leaf_checked", leaf_given},
-         {"id", result.id},
-         {"origin", result.body->origin},
-         {"sequence", result.body->sequence},
-         {"kind", kind},
-         {"leaf_hash", leaf_hash}},
-        RenderFields({{"verified", leaf_given ? "yes: signature, statement and log entry"
-                                              : "yes: signature and statement; leaf not given"},
-                      {"certificate", result.id},
-                      {"origin", result.body->origin},
-                      {"sequence", FormatCount(result.body->sequence)},
-                      {"kind", kind},
-                      {"leaf hash", leaf_hash}}));
+  Json json = {{"verified", true},
+               {"leaf_checked", leaf_given},
+               {"id", result.id},
+               {"origin", result.body->origin},
+               {"sequence", result.body->sequence},
+               {"kind", kind},
+               {"leaf_hash", leaf_hash}};
+  Fields fields = {{"verified", leaf_given ? "yes: signature, statement and log entry"
+                                           : "yes: signature and statement; leaf not given"},
+                   {"certificate", result.id},
+                   {"origin", result.body->origin},
+                   {"sequence", FormatCount(result.body->sequence)},
+                   {"kind", kind},
+                   {"leaf hash", leaf_hash}};
+  if (result.body->change.has_value() && result.body->change->selection.has_value()) {
+    const audit::Selection& selection = *result.body->change->selection;
+    json["selection"] = {
+        {"budget", selection.budget},
+        {"reserve", selection.reserve},
+        {"surplus", selection.surplus},
+        {"retained", selection.retained},
+        {"scope",
+         {{"now", std::string(audit::kScopeNow)}, {"later", std::string(audit::kScopeLater)}}}};
+    fields.push_back(
+        {"taken out", absl::StrCat(FormatCount(selection.reserve), " from reserve, ",
+                                   FormatCount(selection.surplus), " surplus copies")});
+    fields.push_back({"retained", absl::StrCat(FormatCount(selection.retained), ", the budget was ",
+                                               FormatCount(selection.budget))});
+    fields.push_back({"scope", "no readout changed at that time; from then on changes"});
+    fields.push_back({"", "are measured against the tokens retained"});
+  }
+  Print(context, json, RenderFields(fields));
   return kExitOk;
 }
 

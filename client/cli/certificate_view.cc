@@ -45,12 +45,13 @@ size_t Rank(const std::string& name) {
   static constexpr absl::string_view kFirst[] = {
       "kind",      "time",      "origin",    "sequence",
       "build",     "request",   "subject",   "previousLeafHash",
-      "before",    "after",     "verdict",   "memory",
+      "before",    "after",     "now",       "later",
+      "verdict",   "memory",    "budget",    "retained",
       "config",    "matched",   "erased",    "notFound",
       "store",     "level",     "evidence",  "margin",
       "error",     "reserve",   "counts",    "change",
-      "partition", "refit",     "residuals", "root",
-      "stores",    "exceptions"};
+      "partition", "selection", "refit",     "residuals",
+      "root",      "stores",    "exceptions"};
   return static_cast<size_t>(std::find(std::begin(kFirst), std::end(kFirst), name) -
                              std::begin(kFirst));
 }

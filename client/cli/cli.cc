@@ -155,6 +155,8 @@ int RunCli(const std::vector<std::string>& arguments, Io& io, const Connector& c
   AddInsertCommand(app, context, action);
   AddQueryCommand(app, context, action);
   AddForgetCommand(app, context, action);
+  AddEvictCommand(app, context, action);
+  AddEditCommand(app, context, action);
   AddCertificateCommands(app, context, action);
   AddSolveCommand(app, context, action);
   AddVersionCommand(app, context, action);

@@ -19,6 +19,8 @@ void AddMemoryCommands(CLI::App& app, Context& context, Action& action);
 void AddInsertCommand(CLI::App& app, Context& context, Action& action);
 void AddQueryCommand(CLI::App& app, Context& context, Action& action);
 void AddForgetCommand(CLI::App& app, Context& context, Action& action);
+void AddEvictCommand(CLI::App& app, Context& context, Action& action);
+void AddEditCommand(CLI::App& app, Context& context, Action& action);
 void AddCertificateCommands(CLI::App& app, Context& context, Action& action);
 void AddSolveCommand(CLI::App& app, Context& context, Action& action);
 void AddVersionCommand(CLI::App& app, Context& context, Action& action);

@@ -1,8 +1,8 @@
-#include "absl/strings/str_cat.h"
+#include <memory>
+#include <utility>
+
 #include "client/cli/commands.h"
-#include "client/cli/exit_codes.h"
-#include "client/cli/render.h"
-#include "client/retry.h"
+#include "client/cli/erasure.h"
 
 namespace lethe::cli {
 namespace {
@@ -11,9 +11,7 @@ struct Arguments {
   std::vector<std::string> ids;
   std::string subject;
   bool everything = false;
-  bool dry_run = false;
-  bool yes = false;
-  std::string request_id;
+  ErasureFlags flags;
 };
 
 // What a dry run says; its verdict and request id are of no use to anyone.
@@ -39,34 +37,20 @@ int Forget(Context& context, const Arguments& arguments, bool has_subject) {
     return context.UsageError("exactly one of --id, --subject and --everything is needed");
   }
   client::Client client = context.client();
-  if (arguments.dry_run || !arguments.yes) {
-    request.dry_run = true;
-    const absl::StatusOr<client::ForgetResult> plan = client.Forget(request);
-    if (!plan.ok()) return context.RpcError(plan.status());
-    if (arguments.dry_run) {
-      Print(context, ToJson(*plan), PlanText(*plan, 0));
-      return kExitOk;
-    }
-    context.io().err << "The plan:\n" << PlanText(*plan, 2);
-    if (!context.Confirm(arguments.yes, "Forget for good?")) return kExitUsage;
-    request.dry_run = false;
-  }
-  // With an id of its own a request can be repeated after a lost answer, by the client or by hand.
-  request.request_id = arguments.request_id.empty() ? client::NewRequestId() : arguments.request_id;
-  const absl::StatusOr<client::ForgetResult> result = client.Forget(request);
-  if (!result.ok()) {
-    const int status = context.RpcError(result.status());
-    if (client::IsTransient(result.status()) || absl::IsDeadlineExceeded(result.status())) {
-      context.Note(absl::StrCat("it may have happened; repeat it with --request-id ",
-                                request.request_id, " to learn the answer"));
-    }
-    return status;
-  }
-  Print(context, ToJson(*result), RenderFields(ToFields(*result)));
-  return kExitOk;
+  return RunErasure(
+      context, std::move(request), arguments.flags, "Forget for good?",
+      [&client](const client::ForgetRequest& forget) { return client.Forget(forget); }, PlanText);
 }
 
 }  // namespace
+
+void AddErasureFlags(CLI::App& verb, ErasureFlags& flags) {
+  verb.add_flag("--dry-run", flags.dry_run, "Say what would happen and stop");
+  verb.add_flag("-y,--yes", flags.yes, "Do it without asking");
+  verb.add_option("--request-id", flags.request_id,
+                  "The same id again returns the first answer (default: a new one)")
+      ->type_name("ID");
+}
 
 void AddForgetCommand(CLI::App& app, Context& context, Action& action) {
   auto arguments = std::make_shared<Arguments>();
@@ -80,11 +64,7 @@ void AddForgetCommand(CLI::App& app, Context& context, Action& action) {
       verb->add_option("--subject", arguments->subject, "Every token of this data subject")
           ->type_name("SUBJECT");
   verb->add_flag("--everything", arguments->everything, "Every token of the memory");
-  verb->add_flag("--dry-run", arguments->dry_run, "Say what would happen and stop");
-  verb->add_flag("-y,--yes", arguments->yes, "Do it without asking");
-  verb->add_option("--request-id", arguments->request_id,
-                   "The same id again returns the first answer (default: a new one)")
-      ->type_name("ID");
+  AddErasureFlags(*verb, arguments->flags);
   verb->callback([&context, &action, arguments, subject] {
     action = [&context, arguments, given = subject->count() > 0] {
       return Forget(context, *arguments, given);

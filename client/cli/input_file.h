@@ -1,4 +1,4 @@
-// --file PATH|- with its format options, shared by insert and query.
+// --file PATH|- with its format options, shared by insert, edit and query.
 #ifndef LETHE_CLIENT_CLI_INPUT_FILE_H_
 #define LETHE_CLIENT_CLI_INPUT_FILE_H_
 

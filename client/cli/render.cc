@@ -30,6 +30,43 @@ Json ToJson(const client::MemoryConfig& config) {
   return json;
 }
 
+// What the answers of forget, evict and edit have in common.
+template <typename Result>
+void AddOutcome(Json& json, const Result& result) {
+  json["partition_before"] = ToJson(result.before);
+  json["partition_after"] = ToJson(result.after);
+  json["verdict"] = Lower(result.verdict);
+  json["certificate_id"] = result.certificate_id;
+  json["request_id"] = result.request_id;
+  json["state_digest"] = result.state_digest;
+  json["replayed"] = result.replayed;
+  if (result.receipt.has_value()) {
+    json["receipt"] = {{"request_salt", absl::BytesToHexString(result.receipt->request_salt)},
+                       {"subject_salt", absl::BytesToHexString(result.receipt->subject_salt)}};
+  }
+}
+
+template <typename Result>
+void AddOutcome(Fields& fields, const Result& result) {
+  fields.push_back({"before", Text(result.before)});
+  fields.push_back({"after", Text(result.after)});
+  if (result.verdict != client::Verdict::kUnspecified) {
+    fields.push_back({"verdict", Text(result.verdict)});
+  }
+  if (!result.certificate_id.empty()) fields.push_back({"certificate", result.certificate_id});
+  if (!result.state_digest.empty()) fields.push_back({"state digest", result.state_digest});
+  if (!result.request_id.empty()) {
+    fields.push_back({"request id", absl::StrCat(result.request_id,
+                                                 result.replayed ? " (answered before)" : "")});
+  }
+  if (result.receipt.has_value()) {
+    fields.push_back({"request salt", absl::BytesToHexString(result.receipt->request_salt)});
+    if (!result.receipt->subject_salt.empty()) {
+      fields.push_back({"subject salt", absl::BytesToHexString(result.receipt->subject_salt)});
+    }
+  }
+}
+
 }  // namespace
 
 std::string Text(const client::Partition& partition) {
@@ -66,7 +103,9 @@ Json ToJson(const client::QueryAnswer& answer) {
   Json json = {{"readout", answer.readout},
                {"log_denominator", answer.log_denominator},
                {"decision", Optional(answer.decision)},
-               {"position", Lower(answer.position)}};
+               {"position", Lower(answer.position)},
+               {"readout_bound", answer.readout_bound},
+               {"decision_bound", Optional(answer.decision_bound)}};
   if (!answer.tokens.empty()) {
     Json tokens = Json::array();
     for (const client::QueryToken& token : answer.tokens) {
@@ -82,18 +121,22 @@ Json ToJson(const client::ForgetResult& result) {
                {"erased", result.erased},
                {"not_found", result.not_found},
                {"already_erased", result.already_erased},
-               {"held", result.held},
-               {"partition_before", ToJson(result.before)},
-               {"partition_after", ToJson(result.after)},
-               {"verdict", Lower(result.verdict)},
-               {"certificate_id", result.certificate_id},
-               {"request_id", result.request_id},
-               {"state_digest", result.state_digest},
-               {"replayed", result.replayed}};
-  if (result.receipt.has_value()) {
-    json["receipt"] = {{"request_salt", absl::BytesToHexString(result.receipt->request_salt)},
-                       {"subject_salt", absl::BytesToHexString(result.receipt->subject_salt)}};
-  }
+               {"held", result.held}};
+  AddOutcome(json, result);
+  return json;
+}
+
+Json ToJson(const client::EvictResult& result) {
+  Json json = {{"evicted", result.evicted},   {"reserve", result.reserve},
+               {"surplus", result.surplus},   {"held", result.held},
+               {"retained", result.retained}, {"budget_reached", result.budget_reached}};
+  AddOutcome(json, result);
+  return json;
+}
+
+Json ToJson(const client::EditResult& result) {
+  Json json = {{"edited", result.edited}, {"unchanged", result.unchanged}};
+  AddOutcome(json, result);
   return json;
 }
 
@@ -106,13 +149,14 @@ Json ToJson(const client::Description& description) {
   json["radius_squared"] = Optional(description.radius_squared);
   json["state_digest"] = description.state_digest;
   const client::SolverHealth& solver = description.solver;
-  json["solver"] = {{"condition", solver.condition},
-                    {"kkt_residual", solver.kkt_residual},
-                    {"duality_gap", solver.duality_gap},
-                    {"slack", solver.slack},
-                    {"precision_bits", solver.precision_bits},
-                    {"climbs", solver.climbs},
-                    {"fallbacks", solver.fallbacks}};
+  json["solver"] = {
+      {"condition", solver.condition},           {"kkt_residual", solver.kkt_residual},
+      {"duality_gap", solver.duality_gap},       {"slack", solver.slack},
+      {"precision_bits", solver.precision_bits}, {"climbs", solver.climbs},
+      {"fallbacks", solver.fallbacks},           {"residual", solver.residual},
+      {"weight_bound", solver.weight_bound},     {"decision_bound", solver.decision_bound},
+      {"readout_bound", solver.readout_bound},   {"gap_bound", solver.gap_bound},
+      {"lambda_min", solver.lambda_min}};
   json["verdict"] = Lower(description.verdict);
   json["subjects"] = description.subjects;
   return json;
@@ -164,24 +208,26 @@ Fields ToFields(const client::ForgetResult& result) {
                    {"erased", FormatCount(result.erased)},
                    {"not found", FormatCount(result.not_found)},
                    {"already erased", FormatCount(result.already_erased)},
+                   {"held", FormatCount(result.held)}};
+  AddOutcome(fields, result);
+  return fields;
+}
+
+Fields ToFields(const client::EvictResult& result) {
+  Fields fields = {{"taken out", FormatCount(result.evicted)},
+                   {"from the reserve", FormatCount(result.reserve)},
+                   {"surplus copies", FormatCount(result.surplus)},
                    {"held", FormatCount(result.held)},
-                   {"before", Text(result.before)},
-                   {"after", Text(result.after)}};
-  if (result.verdict != client::Verdict::kUnspecified) {
-    fields.push_back({"verdict", Text(result.verdict)});
-  }
-  if (!result.certificate_id.empty()) fields.push_back({"certificate", result.certificate_id});
-  if (!result.state_digest.empty()) fields.push_back({"state digest", result.state_digest});
-  if (!result.request_id.empty()) {
-    fields.push_back({"request id", absl::StrCat(result.request_id,
-                                                 result.replayed ? " (answered before)" : "")});
-  }
-  if (result.receipt.has_value()) {
-    fields.push_back({"request salt", absl::BytesToHexString(result.receipt->request_salt)});
-    if (!result.receipt->subject_salt.empty()) {
-      fields.push_back({"subject salt", absl::BytesToHexString(result.receipt->subject_salt)});
-    }
-  }
+                   {"retained", FormatCount(result.retained)},
+                   {"budget reached", result.budget_reached ? "yes" : "no, the rest has weight"}};
+  AddOutcome(fields, result);
+  return fields;
+}
+
+Fields ToFields(const client::EditResult& result) {
+  Fields fields = {{"edited", FormatCount(result.edited)},
+                   {"unchanged", FormatCount(result.unchanged)}};
+  AddOutcome(fields, result);
   return fields;
 }
 
@@ -205,6 +251,13 @@ Fields ToFields(const client::Description& description) {
   fields.push_back({"duality gap", FormatNumber(solver.duality_gap, 3)});
   fields.push_back({"slack", FormatNumber(solver.slack, 3)});
   fields.push_back({"condition", FormatNumber(solver.condition, 3)});
+  fields.push_back({"lambda min", FormatNumber(solver.lambda_min, 3)});
+  fields.push_back({"residual", FormatNumber(solver.residual, 3)});
+  fields.push_back({"weights within", FormatNumber(solver.weight_bound, 3)});
+  fields.push_back({"decision within", FormatNumber(solver.decision_bound, 3)});
+  fields.push_back({"readout within",
+                    absl::StrCat(FormatNumber(solver.readout_bound, 3), " of the largest value")});
+  fields.push_back({"gap at most", FormatNumber(solver.gap_bound, 3)});
   fields.push_back({"precision", absl::StrCat(solver.precision_bits, " bits")});
   fields.push_back({"climbs", FormatCount(solver.climbs)});
   fields.push_back({"fallbacks", FormatCount(solver.fallbacks)});

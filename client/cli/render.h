@@ -18,6 +18,8 @@ Json ToJson(const client::Partition& partition);
 Json ToJson(const client::Memory& memory);
 Json ToJson(const client::QueryAnswer& answer);
 Json ToJson(const client::ForgetResult& result);
+Json ToJson(const client::EvictResult& result);
+Json ToJson(const client::EditResult& result);
 Json ToJson(const client::Description& description);
 // Envelope and leaf as base64.
 Json ToJson(const client::Certificate& certificate);
@@ -25,6 +27,8 @@ Json ToJson(const client::Certificate& certificate);
 Fields ToFields(const client::Tenant& tenant);
 Fields ToFields(const client::Memory& memory);
 Fields ToFields(const client::ForgetResult& result);
+Fields ToFields(const client::EvictResult& result);
+Fields ToFields(const client::EditResult& result);
 Fields ToFields(const client::Description& description);
 
 // "12 margin, 3 error, 40 reserve"

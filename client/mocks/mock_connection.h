@@ -35,6 +35,8 @@ class MockConnection : public Connection {
   MOCK_METHOD(std::unique_ptr<InsertStream>, OpenInsertStream, (const MemoryName&), (override));
   MOCK_METHOD(absl::StatusOr<QueryResult>, Query, (const QueryRequest&), (override));
   MOCK_METHOD(absl::StatusOr<ForgetResult>, Forget, (const ForgetRequest&), (override));
+  MOCK_METHOD(absl::StatusOr<EvictResult>, Evict, (const EvictRequest&), (override));
+  MOCK_METHOD(absl::StatusOr<EditResult>, Edit, (const EditRequest&), (override));
   MOCK_METHOD(absl::StatusOr<Description>, Describe, (const MemoryName&, bool), (override));
   MOCK_METHOD(absl::StatusOr<Certificate>,
               GetCertificate,

@@ -55,6 +55,22 @@ void ToProto(const service::MemoryConfig& from, v1::MemoryConfig* to) {
   to->set_value_dimension(from.value_dimension);
 }
 
+// What the answers of Forget, Evict and Edit have in common.
+template <typename Reply, typename Response>
+void SetOutcome(const Reply& from, Response* to) {
+  ToProto(from.partition_before, to->mutable_partition_before());
+  ToProto(from.partition_after, to->mutable_partition_after());
+  to->set_verdict(static_cast<v1::Verdict>(from.verdict));
+  to->set_certificate_id(from.certificate_id);
+  to->set_request_id(from.request_id);
+  to->set_state_digest(from.state_digest);
+  to->set_replayed(from.replayed);
+  if (from.receipt.has_value()) {
+    to->mutable_receipt()->set_request_salt(from.receipt->request_salt);
+    to->mutable_receipt()->set_subject_salt(from.receipt->subject_salt);
+  }
+}
+
 template <typename Repeated>
 void Assign(const std::vector<double>& from, Repeated* to) {
   to->Add(from.begin(), from.end());
@@ -154,6 +170,22 @@ absl::StatusOr<service::ForgetInput> FromProto(const v1::ForgetRequest& request)
   return out;
 }
 
+service::EvictInput FromProto(const v1::EvictRequest& request) {
+  return {.tenant = request.tenant(),
+          .memory = request.memory(),
+          .budget = request.budget(),
+          .dry_run = request.dry_run(),
+          .request_id = request.request_id()};
+}
+
+service::EditInput FromProto(const v1::EditRequest& request) {
+  return {.tenant = request.tenant(),
+          .memory = request.memory(),
+          .tokens = FromProto(request.tokens()),
+          .dry_run = request.dry_run(),
+          .request_id = request.request_id()};
+}
+
 void ToProto(const service::TenantInfo& from, v1::Tenant* to) {
   to->set_name(from.name);
   to->set_create_time(from.create_time);
@@ -190,6 +222,7 @@ void ToProto(const service::InsertReply& from, v1::InsertResponse* to) {
   to->set_rejected(from.rejected);
   to->set_phase(ToProto(from.phase));
   ToProto(from.partition, to->mutable_partition());
+  to->set_verdict(static_cast<v1::Verdict>(from.verdict));
 }
 
 void ToProto(const service::QueryReply& from, v1::QueryResponse* to) {
@@ -199,6 +232,8 @@ void ToProto(const service::QueryReply& from, v1::QueryResponse* to) {
     result->set_log_denominator(item.log_denominator);
     if (item.decision.has_value()) result->set_decision(*item.decision);
     result->set_position(static_cast<v1::QueryPosition>(item.position));
+    result->set_readout_bound(item.readout_bound);
+    if (item.decision_bound.has_value()) result->set_decision_bound(*item.decision_bound);
     for (const service::QueryToken& token : item.tokens) {
       v1::QueryToken* out = result->add_tokens();
       out->set_id(token.id);
@@ -216,17 +251,23 @@ void ToProto(const service::ForgetReply& from, v1::ForgetResponse* to) {
   to->set_not_found(from.not_found);
   to->set_already_erased(from.already_erased);
   to->set_held(from.held);
-  ToProto(from.partition_before, to->mutable_partition_before());
-  ToProto(from.partition_after, to->mutable_partition_after());
-  to->set_verdict(static_cast<v1::Verdict>(from.verdict));
-  to->set_certificate_id(from.certificate_id);
-  to->set_request_id(from.request_id);
-  to->set_state_digest(from.state_digest);
-  to->set_replayed(from.replayed);
-  if (from.receipt.has_value()) {
-    to->mutable_receipt()->set_request_salt(from.receipt->request_salt);
-    to->mutable_receipt()->set_subject_salt(from.receipt->subject_salt);
-  }
+  SetOutcome(from, to);
+}
+
+void ToProto(const service::EvictReply& from, v1::EvictResponse* to) {
+  to->set_evicted(from.reserve + from.surplus);
+  to->set_reserve(from.reserve);
+  to->set_surplus(from.surplus);
+  to->set_held(from.held);
+  to->set_retained(from.retained);
+  to->set_budget_reached(from.budget_reached);
+  SetOutcome(from, to);
+}
+
+void ToProto(const service::EditReply& from, v1::EditResponse* to) {
+  to->set_edited(from.edited);
+  to->set_unchanged(from.unchanged);
+  SetOutcome(from, to);
 }
 
 void ToProto(const service::DescribeReply& from, v1::DescribeResponse* to) {
@@ -247,6 +288,12 @@ void ToProto(const service::DescribeReply& from, v1::DescribeResponse* to) {
   solver->set_precision_bits(from.solver.precision_bits);
   solver->set_climbs(from.solver.climbs);
   solver->set_fallbacks(from.solver.fallbacks);
+  solver->set_residual(from.solver.residual);
+  solver->set_weight_bound(from.solver.weight_bound);
+  solver->set_decision_bound(from.solver.decision_bound);
+  solver->set_readout_bound(from.solver.readout_bound);
+  solver->set_gap_bound(from.solver.gap_bound);
+  solver->set_lambda_min(from.solver.lambda_min);
   to->set_verdict(static_cast<v1::Verdict>(from.verdict));
   to->set_subjects(from.subjects);
 }

@@ -21,6 +21,8 @@ std::vector<service::TokenInput> FromProto(
 service::QueryInput FromProto(const v1::QueryRequest& request);
 // INVALID_ARGUMENT names "everything" where it is set and false.
 absl::StatusOr<service::ForgetInput> FromProto(const v1::ForgetRequest& request);
+service::EvictInput FromProto(const v1::EvictRequest& request);
+service::EditInput FromProto(const v1::EditRequest& request);
 
 void ToProto(const service::TenantInfo& from, v1::Tenant* to);
 void ToProto(const service::MemoryInfo& from, v1::Memory* to);
@@ -28,6 +30,8 @@ void ToProto(const service::InsertReply& from, v1::InsertResponse* to);
 void ToProto(const service::ItemError& from, v1::ItemError* to);
 void ToProto(const service::QueryReply& from, v1::QueryResponse* to);
 void ToProto(const service::ForgetReply& from, v1::ForgetResponse* to);
+void ToProto(const service::EvictReply& from, v1::EvictResponse* to);
+void ToProto(const service::EditReply& from, v1::EditResponse* to);
 void ToProto(const service::DescribeReply& from, v1::DescribeResponse* to);
 void ToProto(const service::CertificateInfo& from, v1::Certificate* to);
 

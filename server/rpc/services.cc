@@ -133,6 +133,14 @@ MemoryHandlers::MemoryHandlers(service::Service* service, size_t max_streams)
         LETHE_ASSIGN_OR_RETURN(const service::ForgetInput input, FromProto(request));
         return Answer(service->Forget(input, call), response);
       });
+  Unary<v1::EvictRequest, v1::EvictResponse>(
+      "Evict", [service](const auto& request, const CallOptions& call, auto* response) {
+        return Answer(service->Evict(FromProto(request), call), response);
+      });
+  Unary<v1::EditRequest, v1::EditResponse>(
+      "Edit", [service](const auto& request, const CallOptions& call, auto* response) {
+        return Answer(service->Edit(FromProto(request), call), response);
+      });
   Unary<v1::DescribeRequest, v1::DescribeResponse>(
       "Describe", [service](const auto& request, const CallOptions& call, auto* response) {
         return Answer(service->Describe(request.tenant(), request.memory(), request.refit(), call),

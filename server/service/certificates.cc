@@ -48,8 +48,12 @@ audit::PartitionSizes ToSizes(const svdd::PartitionCounts& counts) {
 
 audit::Residuals ResidualsOf(const svdd::Snapshot& snapshot, const svdd::KktReport& check) {
   audit::Residuals residuals;
+  residuals.gap_bound = 0.0;
+  residuals.readout_bound = 0.0;
   if (snapshot.phase != svdd::Phase::kActive) return residuals;
   const svdd::Proof& proof = snapshot.proof;
+  residuals.gap_bound = NotNegative(proof.gap_bound);
+  residuals.readout_bound = NotNegative(proof.readout_bound);
   residuals.kkt_residual = NotNegative(check.max_violation);
   residuals.duality_gap = NotNegative(check.gap);
   residuals.slack = proof.slack;

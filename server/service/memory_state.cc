@@ -24,44 +24,63 @@ std::string TokenBytes(const TokenInput& token) {
 audit::Digest PlainLeafOf(const TokenInput& token) { return audit::PlainLeaf(TokenBytes(token)); }
 
 absl::StatusOr<std::unique_ptr<MemoryState>> MemoryState::Create(const svdd::MemoryOptions& options,
-                                                                 KktChecker checker) {
+                                                                 KktChecker checker,
+                                                                 UpdateFault fault) {
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<svdd::ExactMemory> exact,
                          svdd::ExactMemory::Create(options));
-  return std::unique_ptr<MemoryState>(new MemoryState(std::move(exact), std::move(checker)));
+  return std::unique_ptr<MemoryState>(
+      new MemoryState(std::move(exact), std::move(checker), std::move(fault)));
 }
 
-MemoryState::MemoryState(std::unique_ptr<svdd::ExactMemory> exact, KktChecker checker)
+MemoryState::MemoryState(std::unique_ptr<svdd::ExactMemory> exact,
+                         KktChecker checker,
+                         UpdateFault fault)
     : exact_(std::move(exact)),
       checker_(std::move(checker)),
+      fault_(std::move(fault)),
       key_dimension_(static_cast<size_t>(exact_->snapshot()->options.key_dimension)) {}
 
-absl::Status MemoryState::Append(std::span<const AcceptedToken> tokens) {
+absl::Status MemoryState::Replace(std::span<const svdd::TokenHandle> handles,
+                                  std::span<const AcceptedToken> tokens) {
+  LETHE_RETURN_IF_ERROR(Solve(handles, tokens));
+  if (!handles.empty()) Drop(handles);
+  for (const AcceptedToken& token : tokens) Add(token);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryState::Solve(std::span<const svdd::TokenHandle> handles,
+                                std::span<const AcceptedToken> tokens) {
+  if (fault_) LETHE_RETURN_IF_ERROR(fault_());
   std::vector<svdd::NewToken> batch;
   batch.reserve(tokens.size());
   for (const AcceptedToken& token : tokens) {
     batch.push_back(
         {.handle = token.handle, .key = token.content.key, .value = token.content.value});
   }
-  if (absl::StatusOr<svdd::UpdateReport> report = exact_->Insert(batch); !report.ok()) {
-    return report.status();
-  }
-  for (const AcceptedToken& token : tokens) {
-    const absl::Status in_tree = tree_.Insert(
-        token.handle, token.plain_leaf, audit::BlindedLeaf(token.salt, TokenBytes(token.content)));
-    LETHE_CHECK(in_tree.ok());
-    handles_.push_back(token.handle);
-    rows_.push_back({.id = token.content.id, .subject = token.content.subject});
-    keys_.insert(keys_.end(), token.content.key.begin(), token.content.key.end());
-    LETHE_CHECK(handle_by_id_.emplace(token.content.id, token.handle).second);
-    if (!token.content.subject.empty()) ++tokens_by_subject_[token.content.subject];
+  const absl::StatusOr<svdd::UpdateReport> report = handles.empty() ? exact_->Insert(batch)
+                                                    : tokens.empty()
+                                                        ? exact_->Forget(handles)
+                                                        : exact_->Replace(handles, batch);
+  LETHE_RETURN_IF_ERROR(report.status());
+  const svdd::Snapshot& after = *exact_->snapshot();
+  if (after.phase == svdd::Phase::kActive && !after.proof.decided_by_solver) {
+    return absl::InternalError("the state is not proven and is not served");
   }
   return absl::OkStatus();
 }
 
-absl::Status MemoryState::Remove(std::span<const svdd::TokenHandle> handles) {
-  if (absl::StatusOr<svdd::UpdateReport> report = exact_->Forget(handles); !report.ok()) {
-    return report.status();
-  }
+void MemoryState::Add(const AcceptedToken& token) {
+  const absl::Status in_tree = tree_.Insert(
+      token.handle, token.plain_leaf, audit::BlindedLeaf(token.salt, TokenBytes(token.content)));
+  LETHE_CHECK(in_tree.ok());
+  handles_.push_back(token.handle);
+  rows_.push_back({.id = token.content.id, .subject = token.content.subject});
+  keys_.insert(keys_.end(), token.content.key.begin(), token.content.key.end());
+  LETHE_CHECK(handle_by_id_.emplace(token.content.id, token.handle).second);
+  if (!token.content.subject.empty()) ++tokens_by_subject_[token.content.subject];
+}
+
+void MemoryState::Drop(std::span<const svdd::TokenHandle> handles) {
   // One pass moves the survivors together, however many go.
   size_t kept = 0;
   size_t next = 0;
@@ -88,7 +107,6 @@ absl::Status MemoryState::Remove(std::span<const svdd::TokenHandle> handles) {
   handles_.resize(kept);
   rows_.resize(kept);
   keys_.resize(kept * key_dimension_);
-  return absl::OkStatus();
 }
 
 std::optional<MemoryState::Found> MemoryState::FindId(absl::string_view id) const {

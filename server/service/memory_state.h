@@ -4,7 +4,9 @@
 // The state is a pure function of the retained tokens in the order of their handles, so it can be
 // thrown away at any time and made again from the stored rows.
 //
-// Errors: INVALID_ARGUMENT / NOT_FOUND for bad calls, nothing changed then. Threads: compatible.
+// Errors: INVALID_ARGUMENT / NOT_FOUND for bad calls, nothing changed then. INTERNAL when the core
+// cannot prove the state after a change: this object is of no use from then on. Threads:
+// compatible.
 #ifndef LETHE_SERVER_SERVICE_MEMORY_STATE_H_
 #define LETHE_SERVER_SERVICE_MEMORY_STATE_H_
 
@@ -34,6 +36,9 @@ using KktChecker = std::function<svdd::KktReport(const svdd::Snapshot&,
                                                  std::span<const double>,
                                                  std::span<const svdd::TokenHandle>)>;
 
+// A seam for tests: asked before each change. What is not OK is returned in the core's stead.
+using UpdateFault = std::function<absl::Status()>;
+
 // A token as it enters the state: checked, its key normalised, its id chosen.
 struct AcceptedToken {
   svdd::TokenHandle handle = 0;
@@ -49,13 +54,19 @@ audit::Digest PlainLeafOf(const TokenInput& token);
 class MemoryState {
  public:
   static absl::StatusOr<std::unique_ptr<MemoryState>> Create(const svdd::MemoryOptions& options,
-                                                             KktChecker checker);
+                                                             KktChecker checker,
+                                                             UpdateFault fault = {});
 
   // Appends in order; handles increase, ids are new. The whole batch or nothing.
-  absl::Status Append(std::span<const AcceptedToken> tokens);
+  absl::Status Append(std::span<const AcceptedToken> tokens) { return Replace({}, tokens); }
 
   // Takes tokens out; handles present, distinct, increasing. The whole batch or nothing.
-  absl::Status Remove(std::span<const svdd::TokenHandle> handles);
+  absl::Status Remove(std::span<const svdd::TokenHandle> handles) { return Replace(handles, {}); }
+
+  // Both as one change, after which the state is that of a memory which never saw the former and
+  // was given the latter last. An id may come back in the same call.
+  absl::Status Replace(std::span<const svdd::TokenHandle> handles,
+                       std::span<const AcceptedToken> tokens);
 
   struct Found {
     svdd::TokenHandle handle = 0;
@@ -92,12 +103,17 @@ class MemoryState {
     std::string subject;
   };
 
-  MemoryState(std::unique_ptr<svdd::ExactMemory> exact, KktChecker checker);
+  MemoryState(std::unique_ptr<svdd::ExactMemory> exact, KktChecker checker, UpdateFault fault);
+  absl::Status Solve(std::span<const svdd::TokenHandle> handles,
+                     std::span<const AcceptedToken> tokens);
+  void Drop(std::span<const svdd::TokenHandle> handles);
+  void Add(const AcceptedToken& token);
   std::vector<audit::Digest> SupportLeaves(const svdd::Snapshot& snapshot, bool blinded) const;
   size_t IndexOf(svdd::TokenHandle handle) const;
 
   std::unique_ptr<svdd::ExactMemory> exact_;
   KktChecker checker_;
+  UpdateFault fault_;
   size_t key_dimension_ = 0;
   audit::TokenTree tree_;
   // Parallel, in the order of handles; keys row-major.

@@ -119,7 +119,11 @@ absl::StatusOr<QueryReply> AnswerQueries(const Published& state,
     }
     svdd::Readout readout = snapshot.Query(queries[i], top_tokens > 0);
     item.position = PositionOf(snapshot, readout);
-    if (snapshot.phase == svdd::Phase::kActive) item.decision = readout.decision;
+    if (snapshot.phase == svdd::Phase::kActive && readout.decision.has_value()) {
+      item.decision = readout.decision;
+      item.decision_bound = readout.decision_bound;
+    }
+    item.readout_bound = readout.value_bound;
     item.log_denominator = readout.log_denominator;
     if (top_tokens > 0) item.tokens = TopTokens(state, readout, top_tokens);
     item.readout = std::move(readout.value);

@@ -11,6 +11,10 @@ namespace lethe::service {
 namespace {
 
 constexpr uint8_t kVersion = 1;
+// The first byte of an answer: its kind and layout.
+constexpr uint8_t kForgetAnswer = 1;
+constexpr uint8_t kEvictAnswer = 2;
+constexpr uint8_t kEditAnswer = 3;
 constexpr uint8_t kSizeIsBox = 1;
 constexpr uint8_t kSizeIsCapacity = 2;
 
@@ -56,7 +60,10 @@ class Reader {
   }
 
   bool ok() const { return ok_; }
-  bool AtEnd() const { return ok_ && version_ == kVersion && rest_.empty(); }
+  uint8_t version() const { return version_; }
+  bool AtEnd(uint8_t version = kVersion) const {
+    return ok_ && version_ == version && rest_.empty();
+  }
 
  private:
   uint64_t Number(size_t bytes) {
@@ -143,41 +150,106 @@ absl::StatusOr<std::map<std::string, std::string>> DecodeLabels(absl::string_vie
   return labels;
 }
 
-std::string EncodeAnswer(const StoredAnswer& answer) {
-  const ForgetReply& reply = answer.reply;
-  std::string out;
-  AppendByte(out, kVersion);
-  AppendText(out, answer.memory_uid);
-  audit::AppendU64(out, reply.matched);
-  audit::AppendU64(out, reply.erased);
-  audit::AppendU64(out, reply.not_found);
-  audit::AppendU64(out, reply.already_erased);
-  audit::AppendU64(out, reply.held);
+namespace {
+
+// What every answer ends with.
+template <typename Reply>
+void AppendOutcome(std::string& out, const Reply& reply) {
   AppendPartition(out, reply.partition_before);
   AppendPartition(out, reply.partition_after);
   AppendByte(out, static_cast<uint8_t>(reply.verdict));
   AppendText(out, reply.certificate_id);
   AppendText(out, reply.state_digest);
-  return out;
 }
 
-absl::StatusOr<StoredAnswer> DecodeAnswer(absl::string_view blob) {
-  Reader reader(blob);
-  StoredAnswer answer;
-  ForgetReply& reply = answer.reply;
-  answer.memory_uid = reader.Text();
-  reply.matched = reader.U64();
-  reply.erased = reader.U64();
-  reply.not_found = reader.U64();
-  reply.already_erased = reader.U64();
-  reply.held = reader.U64();
+// False for a verdict that there is not.
+template <typename Reply>
+bool ReadOutcome(Reader& reader, Reply& reply) {
   reply.partition_before = reader.Partition();
   reply.partition_after = reader.Partition();
   const uint8_t verdict = reader.Byte();
   reply.verdict = static_cast<Verdict>(verdict);
   reply.certificate_id = reader.Text();
   reply.state_digest = reader.Text();
-  if (!reader.AtEnd() || verdict < 1 || verdict > 4) return Damaged("answer");
+  return verdict >= 1 && verdict <= 4;
+}
+
+void AppendReply(std::string& out, const ForgetReply& reply) {
+  for (const uint64_t count :
+       {reply.matched, reply.erased, reply.not_found, reply.already_erased, reply.held}) {
+    audit::AppendU64(out, count);
+  }
+  AppendOutcome(out, reply);
+}
+
+void AppendReply(std::string& out, const EvictReply& reply) {
+  for (const uint64_t count : {reply.reserve, reply.surplus, reply.held, reply.retained}) {
+    audit::AppendU64(out, count);
+  }
+  AppendByte(out, reply.budget_reached ? 1 : 0);
+  AppendOutcome(out, reply);
+}
+
+void AppendReply(std::string& out, const EditReply& reply) {
+  audit::AppendU64(out, reply.edited);
+  audit::AppendU64(out, reply.unchanged);
+  AppendOutcome(out, reply);
+}
+
+bool ReadReply(Reader& reader, ForgetReply& reply) {
+  for (uint64_t* count :
+       {&reply.matched, &reply.erased, &reply.not_found, &reply.already_erased, &reply.held}) {
+    *count = reader.U64();
+  }
+  return ReadOutcome(reader, reply);
+}
+
+bool ReadReply(Reader& reader, EvictReply& reply) {
+  for (uint64_t* count : {&reply.reserve, &reply.surplus, &reply.held, &reply.retained}) {
+    *count = reader.U64();
+  }
+  const uint8_t reached = reader.Byte();
+  reply.budget_reached = reached == 1;
+  return ReadOutcome(reader, reply) && reached <= 1;
+}
+
+bool ReadReply(Reader& reader, EditReply& reply) {
+  reply.edited = reader.U64();
+  reply.unchanged = reader.U64();
+  return ReadOutcome(reader, reply);
+}
+
+}  // namespace
+
+std::string EncodeAnswer(const StoredAnswer& answer) {
+  constexpr uint8_t kKinds[] = {kForgetAnswer, kEvictAnswer, kEditAnswer};
+  std::string out;
+  AppendByte(out, kKinds[answer.reply.index()]);
+  AppendText(out, answer.memory_uid);
+  std::visit([&out](const auto& reply) { AppendReply(out, reply); }, answer.reply);
+  return out;
+}
+
+absl::StatusOr<StoredAnswer> DecodeAnswer(absl::string_view blob) {
+  Reader reader(blob);
+  StoredAnswer answer;
+  switch (reader.version()) {
+    case kForgetAnswer:
+      answer.reply = ForgetReply();
+      break;
+    case kEvictAnswer:
+      answer.reply = EvictReply();
+      break;
+    case kEditAnswer:
+      answer.reply = EditReply();
+      break;
+    default:
+      return Damaged("answer");
+  }
+  answer.memory_uid = reader.Text();
+  const bool good =
+      std::visit([&reader](auto& reply) { return ReadReply(reader, reply); }, answer.reply);
+  if (!good || !reader.AtEnd(reader.version())) return Damaged("answer");
   return answer;
 }
 

@@ -1,5 +1,5 @@
 // The bytes of what the store keeps for the service as opaque blobs: a memory's configuration, a
-// token's labels, the answer to a Forget.
+// token's labels, the answer to a Forget, an Evict or an Edit.
 //
 // Integers and doubles big-endian, strings with a u32 length, a version byte first. A blob that
 // these functions would not have written is DATA_LOSS. Threads: functions without state.
@@ -26,7 +26,7 @@ absl::StatusOr<std::map<std::string, std::string>> DecodeLabels(absl::string_vie
 // guess of what was erased could be tested against the fingerprint that stands beside the answer.
 struct StoredAnswer {
   std::string memory_uid;
-  ForgetReply reply;
+  Answer reply;
 };
 std::string EncodeAnswer(const StoredAnswer& answer);
 absl::StatusOr<StoredAnswer> DecodeAnswer(absl::string_view blob);

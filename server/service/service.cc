@@ -279,6 +279,22 @@ absl::StatusOr<ForgetReply> Service::Forget(const ForgetInput& input, const Call
   return found->Forget(input, call);
 }
 
+absl::StatusOr<EvictReply> Service::Evict(const EvictInput& input, const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", input.tenant));
+  LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
+  return found->Evict(input, call);
+}
+
+absl::StatusOr<EditReply> Service::Edit(EditInput input, const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", input.tenant));
+  LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
+  return found->Edit(std::move(input), call);
+}
+
 absl::StatusOr<DescribeReply> Service::Describe(const std::string& tenant,
                                                 const std::string& memory,
                                                 bool refit,

@@ -73,6 +73,8 @@ class Service {
 
   absl::StatusOr<QueryReply> Query(const QueryInput& input, const CallOptions& call);
   absl::StatusOr<ForgetReply> Forget(const ForgetInput& input, const CallOptions& call);
+  absl::StatusOr<EvictReply> Evict(const EvictInput& input, const CallOptions& call);
+  absl::StatusOr<EditReply> Edit(EditInput input, const CallOptions& call);
   absl::StatusOr<DescribeReply> Describe(const std::string& tenant,
                                          const std::string& memory,
                                          bool refit,

@@ -11,6 +11,7 @@
 #include "server/service/certificates.h"
 #include "server/service/names.h"
 #include "server/service/records.h"
+#include "server/service/rows.h"
 #include "server/service/validate.h"
 #include "store/sqlite.h"
 #include "store/sqlite_tenant_store.h"
@@ -29,20 +30,6 @@ absl::StatusOr<std::unique_ptr<store::TenantStore>> OpenStore(const std::string&
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<store::TenantStore> opened,
                          store::OpenTenantStore(directory));
   return options.wrap_store ? options.wrap_store(std::move(opened)) : std::move(opened);
-}
-
-absl::StatusOr<AcceptedToken> FromRow(store::TokenRow& row) {
-  AcceptedToken token;
-  token.handle = row.handle;
-  token.content.id = std::move(row.id);
-  token.content.key = std::move(row.key);
-  token.content.value = std::move(row.value);
-  token.content.subject = std::move(row.subject);
-  token.content.payload = std::move(row.payload);
-  LETHE_ASSIGN_OR_RETURN(token.content.labels, DecodeLabels(row.labels));
-  token.salt = row.salt;
-  token.plain_leaf = PlainLeafOf(token.content);
-  return token;
 }
 
 }  // namespace
@@ -188,24 +175,33 @@ absl::Status Tenant::SyncMemories() {
   return absl::OkStatus();
 }
 
-absl::Status Tenant::Load(Memory& memory) {
-  LETHE_ASSIGN_OR_RETURN(const store::MemoryRecord stored, store_->GetMemory(memory.uid));
-  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<MemoryState> state,
-                         MemoryState::Create(memory.options, options_.checker));
+absl::StatusOr<std::unique_ptr<MemoryState>> Tenant::ReadState(
+    const Memory& memory,
+    std::span<const svdd::TokenHandle> without) {
+  LETHE_ASSIGN_OR_RETURN(
+      std::unique_ptr<MemoryState> state,
+      MemoryState::Create(memory.options, options_.checker, options_.update_fault));
   std::vector<AcceptedToken> batch;
   const auto append = [&]() -> absl::Status {
     const absl::Status status = state->Append(batch);
     batch.clear();
+    if (status.ok() || absl::IsInternal(status)) return status;
     // The rows were accepted once; that they are refused now means that they changed.
-    if (!status.ok()) return absl::DataLossError("stored tokens are not valid in their memory");
-    return absl::OkStatus();
+    return absl::DataLossError("stored tokens are not valid in their memory");
   };
   LETHE_RETURN_IF_ERROR(store_->LoadTokens(memory.uid, [&](store::TokenRow& row) -> absl::Status {
+    if (std::ranges::binary_search(without, row.handle)) return absl::OkStatus();
     LETHE_ASSIGN_OR_RETURN(AcceptedToken token, FromRow(row));
     batch.push_back(std::move(token));
     return batch.size() < kLoadBatch ? absl::OkStatus() : append();
   }));
   if (!batch.empty()) LETHE_RETURN_IF_ERROR(append());
+  return state;
+}
+
+absl::Status Tenant::Load(Memory& memory) {
+  LETHE_ASSIGN_OR_RETURN(const store::MemoryRecord stored, store_->GetMemory(memory.uid));
+  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<MemoryState> state, ReadState(memory, {}));
   LETHE_RETURN_IF_ERROR(state->Check());
   memory.state = std::move(state);
   memory.next_handle = stored.next_handle;
@@ -276,7 +272,8 @@ absl::StatusOr<MemoryInfo> Tenant::CreateMemory(const std::string& name,
   record.create_time_micros = NowMicros();
   auto memory =
       std::make_shared<Memory>(record.uid, name, config, options, record.create_time_micros);
-  LETHE_ASSIGN_OR_RETURN(memory->state, MemoryState::Create(options, options_.checker));
+  LETHE_ASSIGN_OR_RETURN(memory->state,
+                         MemoryState::Create(options, options_.checker, options_.update_fault));
   LETHE_RETURN_IF_ERROR(memory->state->Check());
   if (absl::Status status = store_->CreateMemory(record); !status.ok()) {
     return StoreFailed(nullptr, status);

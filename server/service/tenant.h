@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -38,6 +39,7 @@
 #include "server/service/memory_state.h"
 #include "server/service/paging.h"
 #include "server/service/published.h"
+#include "server/service/requests.h"
 #include "server/service/types.h"
 #include "store/tenant_store.h"
 
@@ -48,9 +50,13 @@ struct TenantOptions {
   bool refit_on_forget = false;
   // Required.
   EventLog* log = nullptr;
-  // Seams for tests: the clock, the independent check, a layer around each store that is opened.
+  // Seams for tests: the clock, the independent check, what an eviction takes, a core that cannot
+  // decide a state, a layer around each store that is opened.
   std::function<absl::Time()> now = absl::Now;
   KktChecker checker = svdd::CheckKkt;
+  std::function<svdd::EvictionPlan(const svdd::ExactMemory&, size_t budget)> planner =
+      &svdd::ExactMemory::PlanEviction;
+  UpdateFault update_fault;
   std::function<std::unique_ptr<store::TenantStore>(std::unique_ptr<store::TenantStore>)>
       wrap_store;
 };
@@ -86,6 +92,8 @@ class Tenant {
   absl::StatusOr<QueryReply> Query(const QueryInput& input, const CallOptions& call) const;
 
   absl::StatusOr<ForgetReply> Forget(const ForgetInput& input, const CallOptions& call);
+  absl::StatusOr<EvictReply> Evict(const EvictInput& input, const CallOptions& call);
+  absl::StatusOr<EditReply> Edit(EditInput input, const CallOptions& call);
 
   // With `refit` under the writer's lock: the refit reads the writer's tokens.
   absl::StatusOr<DescribeReply> Describe(absl::string_view memory,
@@ -124,12 +132,16 @@ class Tenant {
   };
   using MemoryPtr = std::shared_ptr<Memory>;
 
-  // A set of tokens to erase, and what the certificate says besides the state.
+  // A set of tokens to erase, what takes their place, and what the certificate says besides the
+  // state.
   struct Erasure {
-    std::vector<svdd::TokenHandle> handles;  // increasing
+    audit::CertificateKind kind = audit::CertificateKind::kForget;
+    std::vector<svdd::TokenHandle> handles;   // increasing
+    std::vector<AcceptedToken> replacements;  // of an edit, in order
     audit::ErasureCounts counts;
     std::string request_id;
     std::optional<std::string> subject;
+    std::optional<audit::Selection> selection;  // of an eviction
   };
   struct PreparedErasure {
     store::CertificateAppend certificate;
@@ -138,6 +150,13 @@ class Tenant {
     Receipt receipt;
     std::shared_ptr<const Published> after;
   };
+  struct EditPlan {
+    std::vector<svdd::TokenHandle> handles;  // of the old content, increasing
+    std::vector<AcceptedToken> replacements;
+    uint64_t unchanged = 0;
+  };
+  // The answer to a request, to be kept, of an erasure that is about to be committed.
+  using MakeAnswer = absl::FunctionRef<Answer(const PreparedErasure&)>;
   struct Resolved {
     std::vector<svdd::TokenHandle> handles;  // increasing
     uint64_t not_found = 0;
@@ -164,6 +183,10 @@ class Tenant {
   absl::StatusOr<MemoryPtr> WritableMemory(absl::string_view name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status Load(Memory& memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // The state of the stored tokens but these (increasing handles), solved afresh.
+  absl::StatusOr<std::unique_ptr<MemoryState>> ReadState(const Memory& memory,
+                                                         std::span<const svdd::TokenHandle> without)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   void PublishNext(Memory& memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // What a caller is told of a store that failed; the details, which name files, go to the server's
   // log alone. Drops the state of `memory`, if any, in RAM.
@@ -172,16 +195,38 @@ class Tenant {
 
   absl::StatusOr<Resolved> Resolve(const Memory& memory, const ForgetInput& input)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  // Requires an open store. The stored answer to this request, if there is one.
-  absl::StatusOr<std::optional<ForgetReply>> Replay(const ForgetInput& input)
+  // Judges the tokens of an edit; `leaves` are theirs. The first that is bad or not there is named.
+  absl::StatusOr<EditPlan> PlanEdit(const Memory& memory,
+                                    std::vector<TokenInput> tokens,
+                                    const std::vector<audit::Digest>& leaves)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // For dry runs. The cost of an erasure that is not committed; of a cold solve for an edit.
+  absl::StatusOr<MemoryState::Foreseen> Foresee(Memory& memory,
+                                                std::span<const svdd::TokenHandle> handles)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::StatusOr<MemoryState::Foreseen> ForeseeEdit(const Memory& memory, const EditPlan& plan)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Requires an open store. The stored answer to this request, if there is one.
+  absl::StatusOr<std::optional<Answer>> Replay(const Request& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Keeps the answer to a request that changed nothing, if it has an id. "Nothing left to erase" is
+  // not said while the write-ahead log may hold what was erased: UNAVAILABLE then.
+  absl::Status AnswerWithoutChange(const Memory& memory,
+                                   const Request& request,
+                                   const Answer& answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // The whole of an erasure, which must name a token: in RAM, checked, certified, committed,
+  // published, gone from the write-ahead log. When it fails before the commit nothing has changed.
+  absl::StatusOr<Receipt> Erase(Memory& memory,
+                                const Erasure& erasure,
+                                const Request& request,
+                                MakeAnswer make_answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // Erases in RAM, checks the result and signs what happened; nothing is stored or published yet.
   // When it fails the state has been dropped.
   absl::StatusOr<PreparedErasure> Prepare(Memory& memory, const Erasure& erasure)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  absl::Status RemoveAndCheck(Memory& memory,
-                              const std::vector<svdd::TokenHandle>& handles,
-                              std::optional<audit::RefitComparison>* refit)
+  absl::Status ApplyAndCheck(Memory& memory,
+                             const Erasure& erasure,
+                             std::optional<audit::RefitComparison>* refit)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status CompareWithRefit(Memory& memory, std::optional<audit::RefitComparison>* refit)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);

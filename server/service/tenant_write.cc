@@ -10,26 +10,11 @@
 #include "server/service/certificates.h"
 #include "server/service/insert.h"
 #include "server/service/names.h"
-#include "server/service/records.h"
+#include "server/service/rows.h"
 #include "server/service/tenant.h"
 #include "server/service/validate.h"
 
 namespace lethe::service {
-namespace {
-
-store::TokenRow ToRow(AcceptedToken& token) {
-  return {.handle = token.handle,
-          .id = std::move(token.content.id),
-          .key = std::move(token.content.key),
-          .value = std::move(token.content.value),
-          .subject = std::move(token.content.subject),
-          .payload = std::move(token.content.payload),
-          .labels = EncodeLabels(token.content.labels),
-          .salt = token.salt};
-}
-
-}  // namespace
-
 absl::StatusOr<std::vector<InsertReply>> Tenant::Insert(
     absl::string_view memory_name,
     std::vector<std::vector<TokenInput>> batches,
@@ -49,13 +34,14 @@ absl::StatusOr<std::vector<InsertReply>> Tenant::Insert(
     // a state behind that differs from the stored rows.
     absl::Cleanup drop_state = [&memory] { memory->state.reset(); };
     if (absl::Status status = memory->state->Append(plan.accepted); !status.ok()) {
+      if (absl::IsInternal(status)) return status;  // a state that cannot be proven
       // Every token passed the core's own validation a moment ago.
       return absl::InternalError(absl::StrCat("checked tokens were refused: ", status.message()));
     }
     const uint64_t next_handle = plan.accepted.back().handle + 1;
     std::vector<store::TokenRow> rows;
     rows.reserve(plan.accepted.size());
-    for (AcceptedToken& token : plan.accepted) rows.push_back(ToRow(token));
+    for (AcceptedToken& token : plan.accepted) rows.push_back(ToRow(std::move(token)));
     if (absl::Status status = store_->InsertTokens(memory->uid, rows); !status.ok()) {
       return StoreFailed(memory.get(), status);
     }
@@ -115,9 +101,16 @@ absl::StatusOr<DescribeReply> Tenant::Describe(absl::string_view memory_name,
     reply.mu_low = snapshot.mu_low;
     reply.mu_high = snapshot.mu_high;
     reply.radius_squared = snapshot.radius_squared;
-    reply.solver.condition = snapshot.proof.condition;
-    reply.solver.slack = snapshot.proof.slack;
-    reply.solver.precision_bits = static_cast<uint32_t>(std::max(0, snapshot.proof.precision_bits));
+    const svdd::Proof& proof = snapshot.proof;
+    reply.solver.condition = proof.condition;
+    reply.solver.slack = proof.slack;
+    reply.solver.precision_bits = static_cast<uint32_t>(std::max(0, proof.precision_bits));
+    reply.solver.residual = proof.residual;
+    reply.solver.weight_bound = proof.weight_bound;
+    reply.solver.decision_bound = proof.decision_bound;
+    reply.solver.readout_bound = proof.readout_bound;
+    reply.solver.gap_bound = proof.gap_bound;
+    reply.solver.lambda_min = proof.lambda_min;
     reply.solver.kkt_residual = state->last_check.max_violation;
     reply.solver.duality_gap = state->last_check.gap;
   }
@@ -172,25 +165,6 @@ absl::StatusOr<DeleteTenantReply> Tenant::Close(const CallOptions& call) {
   reply.certificate_id = certificate.record.id;
   reply.envelope = certificate.record.envelope;
   return reply;
-}
-
-absl::Status Tenant::FinishErase(const store::EraseResult& result) {
-  log_unclean_ = !result.checkpoint.ok();
-  return CleanLog();
-}
-
-absl::Status Tenant::CleanLog() {
-  if (!log_unclean_) return absl::OkStatus();
-  const absl::Status status = store_->Checkpoint();
-  if (status.ok()) {
-    log_unclean_ = false;
-    return absl::OkStatus();
-  }
-  options_.log->Write(LogLevel::kError, "checkpoint_failed",
-                      {{"tenant", record_.name}, {"message", std::string(status.message())}});
-  return absl::UnavailableError(
-      "what was to be erased is erased and certified, but old bytes may remain in the write-ahead "
-      "log; repeat the request, with the same request_id if it had one");
 }
 
 }  // namespace lethe::service

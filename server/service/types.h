@@ -79,6 +79,9 @@ struct ItemError {
   std::string message;
 };
 
+// Numbered as in proto/lethe/v1. What is not proven is not served.
+enum class Verdict : uint8_t { kBitIdentical = 1, kProven = 2, kBounded = 3, kUncertified = 4 };
+
 enum class InsertOutcome : uint8_t { kInserted = 1, kUnchanged = 2, kRejected = 3 };
 
 struct InsertItem {
@@ -94,6 +97,7 @@ struct InsertReply {
   uint64_t rejected = 0;
   svdd::Phase phase = svdd::Phase::kEmpty;
   svdd::PartitionCounts partition;
+  Verdict verdict = Verdict::kProven;  // on the state after
 };
 
 struct QueryInput {
@@ -117,6 +121,8 @@ struct QueryItem {
   std::optional<double> decision;
   QueryPosition position = QueryPosition::kUndefined;
   std::vector<QueryToken> tokens;
+  double readout_bound = 0.0;            // on each number of the readout
+  std::optional<double> decision_bound;  // with decision
 };
 
 struct QueryReply {
@@ -142,9 +148,6 @@ struct ForgetInput {
   std::string request_id;
 };
 
-// Numbered as in proto/lethe/v1.
-enum class Verdict : uint8_t { kBitIdentical = 1, kProven = 2, kBounded = 3, kUncertified = 4 };
-
 // The salts of a certificate's commitments. Goes to the requester and is not kept.
 struct Receipt {
   std::string request_salt;
@@ -167,6 +170,54 @@ struct ForgetReply {
   std::optional<Receipt> receipt = {};  // with a certificate, in the first answer only
 };
 
+struct EvictInput {
+  std::string tenant;
+  std::string memory;
+  uint64_t budget = 0;
+  bool dry_run = false;
+  std::string request_id;
+};
+
+struct EvictReply {
+  uint64_t reserve = 0;
+  uint64_t surplus = 0;
+  uint64_t held = 0;
+  uint64_t retained = 0;
+  bool budget_reached = false;
+  svdd::PartitionCounts partition_before;
+  svdd::PartitionCounts partition_after;
+  Verdict verdict = Verdict::kProven;
+  std::string certificate_id;
+  std::string request_id;
+  std::string state_digest;
+  bool replayed = false;
+  std::optional<Receipt> receipt = {};
+};
+
+struct EditInput {
+  std::string tenant;
+  std::string memory;
+  std::vector<TokenInput> tokens;
+  bool dry_run = false;
+  std::string request_id;
+};
+
+struct EditReply {
+  uint64_t edited = 0;
+  uint64_t unchanged = 0;
+  svdd::PartitionCounts partition_before;
+  svdd::PartitionCounts partition_after;
+  Verdict verdict = Verdict::kProven;
+  std::string certificate_id;
+  std::string request_id;
+  std::string state_digest;
+  bool replayed = false;
+  std::optional<Receipt> receipt = {};
+};
+
+// The answer to a change that erases.
+using Answer = std::variant<ForgetReply, EvictReply, EditReply>;
+
 struct SolverHealth {
   double condition = 0.0;
   double kkt_residual = 0.0;
@@ -175,6 +226,12 @@ struct SolverHealth {
   uint32_t precision_bits = 0;
   uint64_t climbs = 0;
   uint64_t fallbacks = 0;
+  double residual = 0.0;
+  double weight_bound = 0.0;
+  double decision_bound = 0.0;
+  double readout_bound = 0.0;
+  double gap_bound = 0.0;
+  double lambda_min = 0.0;
 };
 
 struct DescribeReply {

@@ -20,6 +20,8 @@
 namespace lethe::audit {
 namespace {
 
+using testing::EditBody;
+using testing::EvictBody;
 using testing::ForgetBody;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -85,15 +87,18 @@ TEST(CertificateTest, BytesAreGolden) {
   EXPECT_EQ(certificate.id, Hex(Sha256(certificate.envelope)));
   EXPECT_EQ(certificate.leaf_hash, LeafHash(certificate.leaf));
   EXPECT_LT(certificate.leaf.size(), 500u);
+
+  const SignedCertificate evict = BuildCertificate(EvictBody(), VectorSigner()).value();
+  EXPECT_EQ(SerializeStatement(EvictBody()).value(),
+            testing::ReadAll(kGolden + "evict.statement.json"));
+  EXPECT_EQ(evict.envelope, testing::ReadAll(kGolden + "evict.envelope.json"));
+  EXPECT_EQ(evict.leaf, testing::ReadAll(kGolden + "evict.leaf.json"));
 }
 
 TEST(CertificateTest, StatementsRoundTrip) {
-  CertificateBody edit = ForgetBody();
-  edit.kind = CertificateKind::kEdit;
-  edit.change->partition_after = edit.change->partition_before;
+  CertificateBody edit = EditBody();
   edit.sequence = 7;
   edit.previous_leaf_hash = Sha256("leaf");
-  edit.subject_commitment.reset();
   edit.time = "2024-02-29T23:59:59.123456789Z";
   edit.change->residuals.readout_bound = 1e-9;
   edit.change->residuals.condition = std::numeric_limits<double>::infinity();
@@ -113,11 +118,20 @@ TEST(CertificateTest, StatementsRoundTrip) {
   closed.kind = CertificateKind::kTenantClosed;
   closed.sequence = kMaxJsonInteger;
   closed.previous_leaf_hash = Sha256("leaf");
-  CertificateBody evict = ForgetBody();
-  evict.kind = CertificateKind::kEvict;
-  evict.change->verdict = VerdictClass::kBounded;
+  CertificateBody bounded = ForgetBody();
+  bounded.change->verdict = VerdictClass::kBounded;
+  bounded.change->residuals.gap_bound = std::numeric_limits<double>::infinity();
+  bounded.change->residuals.readout_bound = std::numeric_limits<double>::infinity();
+  CertificateBody compared = EvictBody();
+  compared.change->verdict = VerdictClass::kBitIdentical;
+  compared.change->refit = {.deviation = 0.0, .bits_equal = true};
+  CertificateBody filled = EvictBody();  // the surplus was in reserve
+  filled.change->partition_after = {.margin = 12, .error = 3, .reserve = 73};
+  CertificateBody reached = EvictBody();
+  reached.change->selection->budget = 88;
   for (const CertificateBody& body :
-       {ForgetBody(), ShreddedBody(), edit, check, failed_check, closed, evict}) {
+       {ForgetBody(), ShreddedBody(), edit, check, failed_check, closed, EvictBody(), EditBody(),
+        bounded, compared, filled, reached}) {
     const absl::StatusOr<std::string> text = SerializeStatement(body);
     ASSERT_TRUE(text.ok()) << Name(body.kind) << ": " << text.status();
     const absl::StatusOr<CertificateBody> parsed = ParseStatement(*text);
@@ -131,6 +145,93 @@ struct BadBody {
   const char* field;
   std::function<void(CertificateBody&)> spoil;
 };
+
+void ExpectRefused(const CertificateBody& good, const std::vector<BadBody>& cases) {
+  const Signer signer = VectorSigner();
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(absl::StrCat("case ", i, " ", cases[i].field));
+    CertificateBody body = good;
+    ASSERT_TRUE(ValidateBody(body).ok());
+    cases[i].spoil(body);
+    const absl::Status status = ValidateBody(body);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), StartsWith(absl::StrCat(cases[i].field, ":")));
+    EXPECT_FALSE(SerializeStatement(body).ok());
+    EXPECT_FALSE(BuildCertificate(body, signer).ok());
+    // And a verifier that is handed such a text refuses it.
+    const absl::StatusOr<std::string> text = SerializeJson(StatementToJson(body));
+    if (text.ok()) EXPECT_FALSE(ParseStatement(*text).ok());
+  }
+}
+
+TEST(CertificateTest, AnEvictionThatClaimsMoreThanItMayIsRefused) {
+  const double nan = std::nan("");
+  const std::vector<BadBody> cases = {
+      {"change.selection", [](auto& b) { b.change->selection.reset(); }},
+      {"change.selection", [](auto& b) { b.kind = CertificateKind::kForget; }},
+      {"change.selection", [](auto& b) { b.change->selection->reserve = 11; }},
+      {"change.selection", [](auto& b) { b.change->selection->surplus = 1; }},
+      {"change.selection", [](auto& b) { b.change->selection->budget = kMaxJsonInteger + 1; }},
+      {"change.selection.budget", [](auto& b) { b.change->selection->budget = 0; }},
+      {"change.selection.retained", [](auto& b) { b.change->selection->retained = 87; }},
+      {"change.selection.retained", [](auto& b) { b.change->selection->budget = 89; }},
+      // Tokens at the box, or more of the margin than the surplus, or less.
+      {"change.partition",
+       [](auto& b) { b.change->partition_after = {.margin = 10, .error = 2, .reserve = 76}; }},
+      {"change.partition",
+       [](auto& b) { b.change->partition_after = {.margin = 10, .error = 4, .reserve = 74}; }},
+      {"change.partition",
+       [](auto& b) { b.change->partition_after = {.margin = 9, .error = 3, .reserve = 76}; }},
+      {"change.partition",
+       [](auto& b) { b.change->partition_after = {.margin = 11, .error = 3, .reserve = 74}; }},
+      {"change.partition",
+       [](auto& b) { b.change->partition_after = {.margin = 13, .error = 3, .reserve = 72}; }},
+      {"change.partition",
+       [](auto& b) {
+         b.change->partition_before = {.margin = 2, .error = 3, .reserve = 95};
+         b.change->partition_after = {.margin = 0, .error = 3, .reserve = 85};
+       }},
+      {"change.verdict", [](auto& b) { b.change->verdict = VerdictClass::kBounded; }},
+      {"change.verdict", [](auto& b) { b.change->verdict = VerdictClass::kUncertified; }},
+      {"change.root", [](auto& b) { b.change->root_after = b.change->root_before; }},
+      {"counts.erased",
+       [](auto& b) {
+         b.counts = {};
+         b.change->selection->reserve = b.change->selection->surplus = 0;
+         b.change->selection->retained = 100;
+         b.change->partition_after = b.change->partition_before;
+         b.change->root_after = b.change->root_before;
+       }},
+      {"change.residuals.gapBound",
+       [](auto& b) {
+         b.change->residuals.gap_bound.reset();
+         b.change->residuals.readout_bound.reset();
+       }},
+      {"change.residuals.gapBound", [](auto& b) { b.change->residuals.gap_bound.reset(); }},
+      {"change.residuals.gapBound", [](auto& b) { b.change->residuals.readout_bound.reset(); }},
+      {"change.residuals.gapBound", [&](auto& b) { b.change->residuals.gap_bound = nan; }},
+      {"change.residuals.gapBound", [](auto& b) { b.change->residuals.gap_bound = -1e-300; }},
+      {"change.residuals.readoutBound", [](auto& b) { b.change->residuals.readout_bound = -1.0; }},
+  };
+  ExpectRefused(EvictBody(), cases);
+}
+
+TEST(CertificateTest, AnEditKeepsTheNumberOfTokensAndHasAnEffect) {
+  ExpectRefused(
+      EditBody(),
+      {{"change.partition", [](auto& b) { ++b.change->partition_after.reserve; }},
+       {"change.selection", [](auto& b) { b.change->selection = EvictBody().change->selection; }},
+       {"change.root", [](auto& b) { b.change->root_after = b.change->root_before; }},
+       {"counts.erased",
+        [](auto& b) {
+          b.counts = {};
+          b.change->root_after = b.change->root_before;
+        }},
+       {"change.residuals.gapBound", [](auto& b) {
+          b.change->residuals.gap_bound.reset();
+          b.change->residuals.readout_bound.reset();
+        }}});
+}
 
 TEST(CertificateTest, RefusesBodiesThatContradictThemselvesAndNamesTheField) {
   const std::string long_text(1025, 'x');
@@ -199,7 +300,7 @@ TEST(CertificateTest, RefusesBodiesThatContradictThemselvesAndNamesTheField) {
       {"change.residuals.weightBound", [&](auto& b) { b.change->residuals.weight_bound = nan; }},
       {"change.residuals.decisionBound",
        [&](auto& b) { b.change->residuals.decision_bound = nan; }},
-      {"change.residuals.readoutBound", [](auto& b) { b.change->residuals.readout_bound = -1.0; }},
+      {"change.residuals.gapBound", [](auto& b) { b.change->residuals.readout_bound = 1.0; }},
       {"change.residuals.condition", [&](auto& b) { b.change->residuals.condition = nan; }},
       {"change.residuals.slack", [&](auto& b) { b.change->residuals.slack = nan; }},
       {"change.residuals.precisionBits",
@@ -221,18 +322,7 @@ TEST(CertificateTest, RefusesBodiesThatContradictThemselvesAndNamesTheField) {
       {"exceptions[0]", [](auto& b) { b.exceptions = {""}; }},
       {"exceptions[1]", [&](auto& b) { b.exceptions.push_back(long_text); }},
   };
-  const Signer signer = VectorSigner();
-  for (size_t i = 0; i < cases.size(); ++i) {
-    SCOPED_TRACE(absl::StrCat("case ", i, " ", cases[i].field));
-    CertificateBody body = ForgetBody();
-    ASSERT_TRUE(ValidateBody(body).ok());
-    cases[i].spoil(body);
-    const absl::Status status = ValidateBody(body);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()), StartsWith(absl::StrCat(cases[i].field, ":")));
-    EXPECT_FALSE(SerializeStatement(body).ok());
-    EXPECT_FALSE(BuildCertificate(body, signer).ok());
-  }
+  ExpectRefused(ForgetBody(), cases);
 }
 
 TEST(CertificateTest, AtTheLimitsEverythingStillFits) {
@@ -257,11 +347,12 @@ TEST(CertificateTest, MutatedStatementsAreRefusedOrSayWhatTheySay) {
   const uint64_t seed = 11;
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
-  const std::string base = SerializeStatement(ForgetBody()).value();
+  const std::string bases[] = {SerializeStatement(ForgetBody()).value(),
+                               SerializeStatement(EvictBody()).value()};
   const std::string bytes = "{}[]\",:0123456789abcdefnrtuZ-. ";
   int accepted = 0;
   for (int round = 0; round < 20000; ++round) {
-    std::string text = base;
+    std::string text = bases[round % 2];
     const size_t at = random() % text.size();
     const char byte = bytes[random() % bytes.size()];
     switch (random() % 3) {
@@ -295,6 +386,35 @@ TEST(CertificateTest, EveryMemberIsRequiredAndNoOtherIsAllowed) {
       {R"(in-toto.io/Statement/v1)", R"(in-toto.io/Statement/v0.1)"},
       {R"("subject":[{)", R"("subject":[{"a":1},{)"},
       {R"("precisionBits":106)", R"("precisionBits":4294967297)"},
+  };
+  for (const auto& [from, to] : cases) {
+    const std::string text = absl::StrReplaceAll(base, {{from, to}});
+    ASSERT_NE(text, base) << from;
+    EXPECT_EQ(ParseStatement(text).status().code(), absl::StatusCode::kInvalidArgument) << to;
+  }
+}
+
+TEST(CertificateTest, EveryMemberOfTheSelectionIsRequiredAndTheScopeIsFixed) {
+  const std::string base = SerializeStatement(EvictBody()).value();
+  ASSERT_TRUE(ParseStatement(base).ok());
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("budget":60,)", ""},
+      {R"("budget":60)", R"("budget":60,"budgets":1)"},
+      {R"("budget":60)", R"("budget":89)"},
+      {R"(,"retained":88)", ""},
+      {R"("retained":88)", R"("retained":87)"},
+      {R"(,"surplus":2)", ""},
+      {R"("surplus":2)", R"("surplus":3)"},
+      {R"("reserve":10)", R"("reserve":9)"},
+      {R"("later":"measured-against-retained-tokens",)", ""},
+      {"measured-against-retained-tokens", "measured-against-all-tokens"},
+      {R"(,"now":"weighted-groups-and-readouts-unchanged")", ""},
+      {"weighted-groups-and-readouts-unchanged", "everything-unchanged"},
+      {R"("gapBound":{"f64":"3c30000000000000"},)", ""},
+      {R"("gapBound":{"f64":"3c30000000000000"})", R"("gapBound":{"f64":"bc30000000000000"})"},
+      {R"("gapBound":{"f64":"3c30000000000000"})", R"("gapBound":1)"},
+      {R"("kind":"evict")", R"("kind":"forget")"},
+      {R"("kind":"evict")", R"("kind":"edit")"},
   };
   for (const auto& [from, to] : cases) {
     const std::string text = absl::StrReplaceAll(base, {{from, to}});

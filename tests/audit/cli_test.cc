@@ -115,6 +115,27 @@ TEST_F(CliTest, ShowsWhatACertificateSays) {
   EXPECT_EQ(stdin_input.out, absl::StrCat("VERIFIED  ", chain_[0].id, "\n"));
 }
 
+TEST_F(CliTest, SaysHowFarAnEvictionsPromiseGoes) {
+  Write("c.json", chain_[2].envelope);
+  const Outcome text = Verify("certificate c.json");
+  EXPECT_EQ(text.code, 0) << text.out;
+  for (const char* words :
+       {"evict", "budget 60: 10 taken from the reserve, 2 surplus copies; 88 retained",
+        "as the rest", "no readout and no label of a group", "against the tokens retained",
+        "gap at most 8.67e-19", "readout within 4.44e-16"}) {
+    std::string one_line = absl::StrReplaceAll(text.out, {{"\n", " "}});
+    while (absl::StrReplaceAll({{"  ", " "}}, &one_line) > 0) {
+    }
+    EXPECT_THAT(one_line, HasSubstr(words));
+  }
+  EXPECT_THAT(text.out, ::testing::ContainsRegex("error +3 +3 +0"));
+  ExpectEightyColumns(text.out);
+  Write("edit.json", chain_[3].envelope);
+  const Outcome edit = Verify("certificate edit.json");
+  EXPECT_EQ(edit.code, 0) << edit.out;
+  EXPECT_THAT(edit.out, AllOf(HasSubstr("edit"), Not(HasSubstr("scope"))));
+}
+
 TEST_F(CliTest, ExitCodesTellTheClass) {
   Write("c.json", chain_[0].envelope);
   Write("other.leaf.json", chain_[1].leaf);
@@ -158,7 +179,8 @@ TEST_F(CliTest, ChecksWholeLogs) {
   EXPECT_EQ(good.code, 0) << good.out;
   EXPECT_THAT(good.out, AllOf(HasSubstr("VERIFIED  4 certificates"),
                               HasSubstr(Hex(chain_[3].leaf_hash)), HasSubstr("--count")));
-  EXPECT_THAT(good.out, ::testing::ContainsRegex("ok +2 +2026-01-31T12:00:00Z +forget +erased 4"));
+  EXPECT_THAT(good.out, ::testing::ContainsRegex("ok +2 +2026-01-31T12:00:00Z +evict +erased 12"));
+  EXPECT_THAT(good.out, ::testing::ContainsRegex("ok +3 +2026-01-31T12:00:00Z +edit +erased 4"));
   ExpectEightyColumns(good.out);
   const Outcome anchored =
       Verify(absl::StrCat("chain - --count 4 --head ", Hex(chain_[3].leaf_hash), " < log.jsonl"));

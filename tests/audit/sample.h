@@ -62,6 +62,30 @@ inline CertificateBody ForgetBody() {
   return body;
 }
 
+// Ten tokens of weight 0 and two surplus copies.
+inline CertificateBody EvictBody() {
+  CertificateBody body = ForgetBody();
+  body.kind = CertificateKind::kEvict;
+  body.subject_commitment.reset();
+  body.counts = {.matched = 12, .erased = 12};
+  body.change->partition_after = {.margin = 10, .error = 3, .reserve = 75};
+  body.change->residuals.gap_bound = 0x1p-60;
+  body.change->residuals.readout_bound = 0x1p-51;
+  body.change->selection = Selection{.budget = 60, .reserve = 10, .surplus = 2, .retained = 88};
+  return body;
+}
+
+inline CertificateBody EditBody() {
+  CertificateBody body = ForgetBody();
+  body.kind = CertificateKind::kEdit;
+  body.subject_commitment.reset();
+  body.counts = {.matched = 4, .erased = 4};
+  body.change->partition_after = {.margin = 13, .error = 3, .reserve = 84};
+  body.change->residuals.gap_bound = 0x1p-60;
+  body.change->residuals.readout_bound = 0x1p-51;
+  return body;
+}
+
 inline CertificateBody ShreddedBody() {
   CertificateBody body = ForgetBody();
   body.kind = CertificateKind::kShredded;
@@ -76,7 +100,10 @@ inline CertificateBody ShreddedBody() {
 inline std::vector<SignedCertificate> MakeChain(size_t size, const Signer& signer) {
   std::vector<SignedCertificate> chain;
   for (size_t i = 0; i < size; ++i) {
-    CertificateBody body = i % 3 == 1 ? ShreddedBody() : ForgetBody();
+    CertificateBody body = i % 3 == 1   ? ShreddedBody()
+                           : i % 4 == 2 ? EvictBody()
+                           : i % 5 == 3 ? EditBody()
+                                        : ForgetBody();
     body.origin = signer.verification_key().name();
     body.sequence = i;
     if (i > 0) body.previous_leaf_hash = chain.back().leaf_hash;

@@ -1,6 +1,8 @@
 #include "audit/verify.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +16,8 @@
 namespace lethe::audit {
 namespace {
 
+using testing::EditBody;
+using testing::EvictBody;
 using testing::ForgetBody;
 using testing::MakeChain;
 using testing::VectorSigner;
@@ -67,6 +71,56 @@ TEST_F(VerifyTest, AcceptsWhatWasBuilt) {
   const std::vector<Digest> leaves = {chain_[0].leaf_hash, chain_[1].leaf_hash, chain_[2].leaf_hash,
                                       chain_[3].leaf_hash};
   EXPECT_EQ(chain.root, MerkleRoot(leaves));
+}
+
+// Whoever holds the key can sign anything; what contradicts the rules is refused all the same.
+TEST_F(VerifyTest, RefusesSignedEvictionsAndEditsThatContradictThemselves) {
+  const std::string evict = SerializeStatement(EvictBody()).value();
+  ASSERT_EQ(Certificate(SignAnything(evict)), Failure::kNone);
+  const std::string edit = SerializeStatement(EditBody()).value();
+  ASSERT_EQ(Certificate(SignAnything(edit)), Failure::kNone);
+  const std::pair<const char*, const char*> changes[] = {
+      // A token at the box gone; more of the margin gone than the surplus; more than was asked for.
+      {R"({"error":3,"margin":10,"reserve":75})", R"({"error":2,"margin":10,"reserve":76})"},
+      {R"({"error":3,"margin":10,"reserve":75})", R"({"error":3,"margin":9,"reserve":76})"},
+      {R"("budget":60)", R"("budget":90)"},
+      {R"("surplus":2)", R"("surplus":1)"},
+      {"weighted-groups-and-readouts-unchanged", "nothing-will-ever-change"},
+      {R"("verdict":"proven")", R"("verdict":"bounded")"},
+  };
+  for (const auto& [from, to] : changes) {
+    const std::string changed = absl::StrReplaceAll(evict, {{from, to}});
+    ASSERT_NE(changed, evict) << from;
+    EXPECT_EQ(Certificate(SignAnything(changed)), Failure::kBadStatement) << to;
+  }
+  EXPECT_EQ(Certificate(
+                SignAnything(absl::StrReplaceAll(edit, {{R"("reserve":84)", R"("reserve":83)"}}))),
+            Failure::kBadStatement);
+  // Without the key every byte of the new members is bound by the signature.
+  const std::string envelope = SignAnything(evict);
+  std::string tampered = envelope;
+  const size_t payload = tampered.find("\"payload\":\"") + 11;
+  const std::string swapped =
+      Base64(absl::StrReplaceAll(evict, {{R"("budget":60)", R"("budget":61)"}}));
+  tampered.replace(payload, Base64(evict).size(), swapped);
+  ASSERT_NE(tampered, envelope);
+  EXPECT_EQ(Certificate(tampered), Failure::kBadSignature);
+}
+
+TEST_F(VerifyTest, VerifiesALogOfMixedKinds) {
+  const std::vector<SignedCertificate> chain = MakeChain(12, signer_);
+  std::vector<CertificateKind> kinds;
+  for (const SignedCertificate& certificate : chain) kinds.push_back(certificate.body.kind);
+  for (const CertificateKind kind : {CertificateKind::kForget, CertificateKind::kShredded,
+                                     CertificateKind::kEvict, CertificateKind::kEdit}) {
+    EXPECT_NE(std::find(kinds.begin(), kinds.end(), kind), kinds.end()) << Name(kind);
+  }
+  ChainExpectations expectations;
+  expectations.size = 12;
+  EXPECT_EQ(Chain(Entries(chain), expectations), Failure::kNone);
+  std::vector<ChainEntry> without = Entries(chain);
+  without.erase(without.begin() + 2);
+  EXPECT_EQ(Chain(without), Failure::kSequenceGap);
 }
 
 TEST_F(VerifyTest, NamesTheCheckThatFailed) {

@@ -73,6 +73,42 @@ TEST_F(CertificateTest, ListAndShow) {
   }
 }
 
+TEST_F(CertificateTest, EvictionsAndEditsAreListedShownAndVerified) {
+  EXPECT_EQ(RunIn({"edit", "-f", "-", "--format", "ndjson", "-y"},
+                  "{\"id\":\"d\",\"key\":[7,8],\"value\":[9]}\n")
+                .status,
+            kExitOk);
+  Fill({"f", "g", "h"});
+  EXPECT_EQ(RunIn({"evict", "--budget", "3", "-y"}).status, kExitOk);
+  const CliResult list = Run({"certificate", "list", "-t", "t"});
+  EXPECT_THAT(list.out, HasSubstr("       3  edit    m       "));
+  EXPECT_THAT(list.out, HasSubstr("       4  evict   m       "));
+
+  const CliResult show = Run({"certificate", "show", "4", "-t", "t"});
+  EXPECT_EQ(show.status, kExitOk) << show.err;
+  for (const char* words :
+       {"selection\n", "budget    3\n", "retained  3\n", "surplus   2\n", "scope\n",
+        "now    weighted-groups-and-readouts-unchanged\n",
+        "later  measured-against-retained-tokens\n", "gap bound       8.67362e-19\n"}) {
+    EXPECT_THAT(show.out, HasSubstr(words));
+  }
+  std::istringstream lines(show.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_THAT(Run({"certificate", "show", "3", "-t", "t"}).out, Not(HasSubstr("selection")));
+
+  const CliResult verified = Verify(id(4), server_->vkey());
+  EXPECT_EQ(verified.status, kExitOk) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("taken out    0 from reserve, 2 surplus copies\n"));
+  EXPECT_THAT(verified.out, HasSubstr("retained     3, the budget was 3\n"));
+  EXPECT_THAT(verified.out, HasSubstr("measured against the tokens retained\n"));
+  std::istringstream verified_lines(verified.out);
+  for (std::string line; std::getline(verified_lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  const Json json = Json::parse(
+      Run({"certificate", "verify", id(4), "--key", server_->vkey(), "-t", "t", "-o", "json"}).out);
+  EXPECT_EQ(json["selection"]["scope"]["later"], "measured-against-retained-tokens");
+  EXPECT_EQ(Verify(Export() + "/chain.jsonl", server_->vkey()).status, kExitOk);
+}
+
 TEST_F(CertificateTest, ExportedFilesVerifyOfflineWithTheRightKeyOnly) {
   const std::string out = Export();
   const std::string file = out + "/1-" + id(1).substr(0, 8) + ".json";

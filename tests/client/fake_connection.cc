@@ -1,5 +1,7 @@
 #include "tests/client/fake_connection.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/base/check.h"
@@ -249,42 +251,109 @@ absl::StatusOr<ForgetResult> FakeConnection::Forget(const ForgetRequest& request
   result.receipt = {.request_salt = std::string(32, '\xff'),
                     .subject_salt = std::string(32, '\xff')};
   result.state_digest = std::string(64, 'a');
-  result.certificate_id = Certify(request.name.memory, result.before.margin, result);
+  result.certificate_id =
+      Certify(audit::CertificateKind::kForget, request.name.memory, result.before, result.after,
+              {.matched = result.matched,
+               .erased = result.erased,
+               .not_found = result.not_found,
+               .already_erased = result.already_erased,
+               .held = result.held});
   return result;
 }
 
-std::string FakeConnection::Certify(const std::string& memory,
-                                    uint64_t before,
-                                    const ForgetResult& result) {
+absl::StatusOr<EvictResult> FakeConnection::Evict(const EvictRequest& request) {
+  LETHE_RETURN_IF_ERROR(Called(request.dry_run ? "Evict(dry_run)" : "Evict"));
+  LETHE_ASSIGN_OR_RETURN(State * state, Find(request.name));
+  EvictResult result;
+  result.before.margin = state->tokens.size();
+  result.retained = std::min<uint64_t>(state->tokens.size(), std::max<uint64_t>(request.budget, 2));
+  result.surplus = result.evicted = state->tokens.size() - result.retained;
+  result.budget_reached = result.retained <= request.budget;
+  result.after.margin = result.retained;
+  result.verdict = Verdict::kProven;
+  result.request_id = request.request_id;
+  result.state_digest = std::string(64, 'b');
+  if (request.dry_run || result.evicted == 0) return result;
+  while (state->tokens.size() > result.retained) {
+    const auto last = std::prev(state->tokens.end());
+    state->erased[last->first] = true;
+    state->tokens.erase(last);
+  }
+  result.receipt = {.request_salt = std::string(32, '\xff'), .subject_salt = ""};
+  result.certificate_id =
+      Certify(audit::CertificateKind::kEvict, request.name.memory, result.before, result.after,
+              {.matched = result.evicted, .erased = result.evicted},
+              audit::Selection{.budget = request.budget,
+                               .reserve = 0,
+                               .surplus = result.surplus,
+                               .retained = result.retained});
+  return result;
+}
+
+absl::StatusOr<EditResult> FakeConnection::Edit(const EditRequest& request) {
+  LETHE_RETURN_IF_ERROR(Called(request.dry_run ? "Edit(dry_run)" : "Edit"));
+  LETHE_ASSIGN_OR_RETURN(State * state, Find(request.name));
+  EditResult result;
+  result.before.margin = result.after.margin = state->tokens.size();
+  result.request_id = request.request_id;
+  result.verdict = Verdict::kProven;
+  for (size_t i = 0; i < request.tokens.size(); ++i) {
+    const Token& token = request.tokens[i];
+    const std::string place = "tokens[" + std::to_string(i) + "].";
+    if (token.key.size() != state->config.key_dimension) {
+      return absl::InvalidArgumentError(place + "key: has another dimension");
+    }
+    const auto found = state->tokens.find(token.id);
+    if (found == state->tokens.end()) {
+      return absl::NotFoundError(place + "id: there is no token with this id");
+    }
+    ++(found->second == token ? result.unchanged : result.edited);
+  }
+  if (request.dry_run || result.edited == 0) return result;
+  for (const Token& token : request.tokens) state->tokens[token.id] = token;
+  result.receipt = {.request_salt = std::string(32, '\xff'), .subject_salt = ""};
+  result.state_digest = std::string(64, 'd');
+  result.certificate_id =
+      Certify(audit::CertificateKind::kEdit, request.name.memory, result.before, result.after,
+              {.matched = result.edited, .erased = result.edited});
+  return result;
+}
+
+std::string FakeConnection::Certify(audit::CertificateKind kind,
+                                    const std::string& memory,
+                                    const Partition& before,
+                                    const Partition& after,
+                                    const audit::ErasureCounts& counts,
+                                    std::optional<audit::Selection> selection) {
   audit::CertificateBody body;
   body.origin = kOrigin;
   body.sequence = log.size();
   body.previous_leaf_hash = last_leaf_hash_;
-  body.kind = audit::CertificateKind::kForget;
+  body.kind = kind;
   body.build = "fake";
   body.time = "2026-01-31T12:00:00Z";
   audit::StateChange change;
   change.memory_uid = std::string(32, '7');
-  change.partition_before.margin = before;
-  change.partition_after.margin = before - result.erased;
-  change.root_before = audit::Sha256(std::to_string(before));
-  change.root_after = audit::Sha256(std::to_string(before - result.erased));
+  change.partition_before.margin = before.margin;
+  change.partition_after.margin = after.margin;
+  change.root_before = audit::Sha256("before " + std::to_string(log.size()));
+  change.root_after = audit::Sha256("after " + std::to_string(log.size()));
   change.verdict = audit::VerdictClass::kProven;
   change.residuals.slack = 0.25;
   change.residuals.precision_bits = 106;
+  change.residuals.gap_bound = 0x1p-60;
+  change.residuals.readout_bound = 0x1p-50;
+  change.selection = selection;
   body.change = change;
-  body.counts = {.matched = result.matched,
-                 .erased = result.erased,
-                 .not_found = result.not_found,
-                 .already_erased = result.already_erased,
-                 .held = result.held};
+  body.counts = counts;
   body.stores = {{.store = "tokens", .level = "rows-deleted", .evidence = "one transaction"}};
   const absl::StatusOr<audit::SignedCertificate> made = audit::BuildCertificate(body, signer_);
   LETHE_CHECK(made.ok());
   last_leaf_hash_ = made->leaf_hash;
+  const absl::string_view kind_name = audit::Name(kind);
   log.push_back({.id = made->id,
                  .sequence = body.sequence,
-                 .kind = "forget",
+                 .kind = std::string(kind_name.data(), kind_name.size()),
                  .memory = memory,
                  .create_time = body.time,
                  .envelope = made->envelope,

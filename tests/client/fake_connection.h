@@ -1,5 +1,6 @@
 // A Connection to a server that lives in this process: tenants, memories and tokens in maps, and
-// certificates that a real key signed. Solves nothing: every token is in the margin.
+// certificates that a real key signed. Solves nothing: every token is in the margin, and an
+// eviction takes those with the last ids as surplus.
 #ifndef LETHE_TESTS_CLIENT_FAKE_CONNECTION_H_
 #define LETHE_TESTS_CLIENT_FAKE_CONNECTION_H_
 
@@ -50,6 +51,8 @@ class FakeConnection : public Connection {
   std::unique_ptr<InsertStream> OpenInsertStream(const MemoryName& name) override;
   absl::StatusOr<QueryResult> Query(const QueryRequest& request) override;
   absl::StatusOr<ForgetResult> Forget(const ForgetRequest& request) override;
+  absl::StatusOr<EvictResult> Evict(const EvictRequest& request) override;
+  absl::StatusOr<EditResult> Edit(const EditRequest& request) override;
   absl::StatusOr<Description> Describe(const MemoryName& name, bool refit) override;
   absl::StatusOr<Certificate> GetCertificate(const std::string& tenant,
                                              const std::string& id) override;
@@ -61,7 +64,12 @@ class FakeConnection : public Connection {
   absl::Status Called(const std::string& call);
   absl::StatusOr<State*> Find(const MemoryName& name);
   Memory View(const MemoryName& name, const State& state) const;
-  std::string Certify(const std::string& memory, uint64_t before, const ForgetResult& result);
+  std::string Certify(audit::CertificateKind kind,
+                      const std::string& memory,
+                      const Partition& before,
+                      const Partition& after,
+                      const audit::ErasureCounts& counts,
+                      std::optional<audit::Selection> selection = {});
 
   Options options_;
   audit::Signer signer_;

@@ -122,6 +122,8 @@ class MemoryFake : public v1::MemoryService::Service {
   LETHE_SCRIPTED(Insert, InsertRequest, InsertResponse)
   LETHE_SCRIPTED(Query, QueryRequest, QueryResponse)
   LETHE_SCRIPTED(Forget, ForgetRequest, ForgetResponse)
+  LETHE_SCRIPTED(Evict, EvictRequest, EvictResponse)
+  LETHE_SCRIPTED(Edit, EditRequest, EditResponse)
   LETHE_SCRIPTED(Describe, DescribeRequest, DescribeResponse)
 
   grpc::Status InsertStream(grpc::ServerContext* context,
@@ -168,6 +170,8 @@ class MemoryFake : public v1::MemoryService::Service {
   std::vector<std::string> agents;
   v1::InsertRequest inserted;
   v1::ForgetRequest forgotten;
+  v1::EvictRequest evicted;
+  v1::EditRequest edited;
   v1::MemoryConfig config;
   std::atomic<int> sleep_milliseconds{0};
 
@@ -203,6 +207,7 @@ class MemoryFake : public v1::MemoryService::Service {
     rejected->mutable_error()->set_field("tokens[1].key[0]");
     rejected->mutable_error()->set_message("NaN");
     response.mutable_partition()->set_reserve(3);
+    response.set_verdict(v1::VERDICT_PROVEN);
   }
   static void On(const v1::QueryRequest& request, v1::QueryResponse& response) {
     for (const v1::Vector& query : request.queries()) {
@@ -210,6 +215,8 @@ class MemoryFake : public v1::MemoryService::Service {
       result->add_readout(query.values(0) * 2);
       result->set_log_denominator(-745.5);
       if (query.values(0) > 0) result->set_decision(0.0);
+      if (query.values(0) > 0) result->set_decision_bound(1e-15);
+      result->set_readout_bound(1e-14);
       result->set_position(v1::QUERY_POSITION_BOUNDARY);
       v1::QueryToken* token = result->add_tokens();
       token->set_id("x");
@@ -233,11 +240,45 @@ class MemoryFake : public v1::MemoryService::Service {
     response.set_replayed(true);
     response.mutable_receipt()->set_request_salt("salt");
   }
+  void On(const v1::EvictRequest& request, v1::EvictResponse& response) {
+    evicted = request;
+    response.set_evicted(1);
+    response.set_reserve(2);
+    response.set_surplus(3);
+    response.set_held(4);
+    response.set_retained(5);
+    response.set_budget_reached(true);
+    response.mutable_partition_before()->set_margin(6);
+    response.mutable_partition_after()->set_error(7);
+    response.set_verdict(v1::VERDICT_PROVEN);
+    response.set_certificate_id("c");
+    response.set_request_id(request.request_id());
+    response.set_state_digest("d");
+    response.set_replayed(true);
+    response.mutable_receipt()->set_request_salt("salt");
+  }
+  void On(const v1::EditRequest& request, v1::EditResponse& response) {
+    edited = request;
+    response.set_edited(1);
+    response.set_unchanged(2);
+    response.mutable_partition_before()->set_margin(6);
+    response.mutable_partition_after()->set_error(7);
+    response.set_verdict(v1::VERDICT_BIT_IDENTICAL);
+    response.set_certificate_id("c");
+    response.set_request_id(request.request_id());
+    response.set_state_digest("d");
+  }
   static void On(const v1::DescribeRequest& request, v1::DescribeResponse& response) {
     response.mutable_memory()->set_name(request.memory());
     response.mutable_mu_interval()->set_high(0.5);
     response.set_radius_squared(0.75);
     response.mutable_solver()->set_climbs(3);
+    response.mutable_solver()->set_residual(4);
+    response.mutable_solver()->set_weight_bound(5);
+    response.mutable_solver()->set_decision_bound(6);
+    response.mutable_solver()->set_readout_bound(7);
+    response.mutable_solver()->set_gap_bound(8);
+    response.mutable_solver()->set_lambda_min(9);
     response.set_verdict(request.refit() ? v1::VERDICT_BIT_IDENTICAL : v1::VERDICT_PROVEN);
     response.set_subjects(2);
   }
@@ -304,6 +345,17 @@ TEST_F(GrpcTest, OnlyWhatIsSafeIsRepeated) {
        [&] { return client.Forget({.name = name_, .ids = {"a"}, .request_id = "r"}).status(); }},
       {"Forget", true,
        [&] { return client.Forget({.name = name_, .ids = {"a"}, .dry_run = true}).status(); }},
+      {"Evict", false, [&] { return client.Evict({.name = name_, .budget = 1}).status(); }},
+      {"Evict", true,
+       [&] { return client.Evict({.name = name_, .budget = 1, .request_id = "r"}).status(); }},
+      {"Evict", true,
+       [&] { return client.Evict({.name = name_, .budget = 1, .dry_run = true}).status(); }},
+      {"Edit", false,
+       [&] { return client.Edit({.name = name_, .tokens = {{.id = "a"}}}).status(); }},
+      {"Edit", true,
+       [&] { return client.Edit({.name = name_, .tokens = {}, .request_id = "r"}).status(); }},
+      {"Edit", true,
+       [&] { return client.Edit({.name = name_, .tokens = {}, .dry_run = true}).status(); }},
       {"Describe", true, [&] { return client.Describe(name_).status(); }},
       {"GetCertificate", true, [&] { return client.GetCertificate("t", "i").status(); }},
       {"ListCertificates", true, [&] { return (*client.ListCertificates("t").begin()).status(); }},
@@ -369,6 +421,7 @@ TEST_F(GrpcTest, ValuesCrossTheWire) {
   EXPECT_EQ(inserted->tokens[1].error,
             (ItemError{absl::StatusCode::kInvalidArgument, "tokens[1].key[0]", "NaN"}));
   EXPECT_EQ(inserted->partition, (Partition{.reserve = 3}));
+  EXPECT_EQ(inserted->verdict, Verdict::kProven);
 
   const absl::StatusOr<QueryResult> result =
       client.Query({.name = name_, .queries = {{1.5}, {-1}}, .top_tokens = 1});
@@ -378,6 +431,9 @@ TEST_F(GrpcTest, ValuesCrossTheWire) {
   EXPECT_EQ(result->answers[1].decision, std::nullopt);
   EXPECT_EQ(result->answers[1].log_denominator, -745.5);
   EXPECT_EQ(result->answers[1].tokens[0].share, 0.5);
+  EXPECT_EQ(result->answers[0].readout_bound, 1e-14);
+  EXPECT_EQ(result->answers[0].decision_bound, 1e-15);
+  EXPECT_EQ(result->answers[1].decision_bound, std::nullopt);
 
   const absl::StatusOr<ForgetResult> forgotten =
       client.Forget({.name = name_, .subject = "", .request_id = "r"});
@@ -394,6 +450,45 @@ TEST_F(GrpcTest, ValuesCrossTheWire) {
   EXPECT_TRUE(memories_.forgotten.everything());
   EXPECT_TRUE(absl::IsInvalidArgument(client.Forget({.name = name_}).status()));
 
+  const absl::StatusOr<EvictResult> evicted =
+      client.Evict({.name = name_, .budget = 17, .dry_run = true, .request_id = "r"});
+  ASSERT_TRUE(evicted.ok());
+  EXPECT_EQ(memories_.evicted.tenant(), "t");
+  EXPECT_EQ(memories_.evicted.memory(), "m");
+  EXPECT_EQ(memories_.evicted.budget(), 17u);
+  EXPECT_TRUE(memories_.evicted.dry_run());
+  EXPECT_EQ(evicted->evicted, 1u);
+  EXPECT_EQ(evicted->reserve, 2u);
+  EXPECT_EQ(evicted->surplus, 3u);
+  EXPECT_EQ(evicted->held, 4u);
+  EXPECT_EQ(evicted->retained, 5u);
+  EXPECT_TRUE(evicted->budget_reached);
+  EXPECT_EQ(evicted->before, (Partition{.margin = 6}));
+  EXPECT_EQ(evicted->after, (Partition{.error = 7}));
+  EXPECT_EQ(evicted->verdict, Verdict::kProven);
+  EXPECT_EQ(evicted->certificate_id, "c");
+  EXPECT_EQ(evicted->request_id, "r");
+  EXPECT_EQ(evicted->state_digest, "d");
+  EXPECT_TRUE(evicted->replayed);
+  EXPECT_EQ(evicted->receipt->request_salt, "salt");
+
+  const absl::StatusOr<EditResult> edited =
+      client.Edit({.name = name_, .tokens = {token}, .request_id = "e"});
+  ASSERT_TRUE(edited.ok());
+  EXPECT_EQ(memories_.edited.tokens_size(), 1);
+  EXPECT_EQ(memories_.edited.tokens(0).SerializeAsString(), sent.SerializeAsString());
+  EXPECT_EQ(memories_.edited.memory(), "m");
+  EXPECT_FALSE(memories_.edited.dry_run());
+  EXPECT_EQ(edited->edited, 1u);
+  EXPECT_EQ(edited->unchanged, 2u);
+  EXPECT_EQ(edited->before, (Partition{.margin = 6}));
+  EXPECT_EQ(edited->after, (Partition{.error = 7}));
+  EXPECT_EQ(edited->verdict, Verdict::kBitIdentical);
+  EXPECT_EQ(edited->request_id, "e");
+  EXPECT_EQ(edited->state_digest, "d");
+  EXPECT_FALSE(edited->replayed);
+  EXPECT_FALSE(edited->receipt.has_value());
+
   const absl::StatusOr<Description> description = client.Describe(name_, true);
   ASSERT_TRUE(description.ok());
   EXPECT_EQ(description->mu, std::nullopt);
@@ -401,6 +496,12 @@ TEST_F(GrpcTest, ValuesCrossTheWire) {
   EXPECT_EQ(description->mu_interval->high, 0.5);
   EXPECT_EQ(description->radius_squared, 0.75);
   EXPECT_EQ(description->solver.climbs, 3u);
+  EXPECT_EQ(description->solver.residual, 4);
+  EXPECT_EQ(description->solver.weight_bound, 5);
+  EXPECT_EQ(description->solver.decision_bound, 6);
+  EXPECT_EQ(description->solver.readout_bound, 7);
+  EXPECT_EQ(description->solver.gap_bound, 8);
+  EXPECT_EQ(description->solver.lambda_min, 9);
   EXPECT_EQ(description->verdict, Verdict::kBitIdentical);
 
   const absl::StatusOr<Certificate> certificate = client.GetCertificate("t", "id");

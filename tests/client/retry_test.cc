@@ -130,6 +130,13 @@ TEST(IdempotencyTest, InsertsNeedIdsAndForgetsARequestId) {
             Idempotency::kSafeToRepeat);
   EXPECT_EQ(IdempotencyOf(ForgetRequest{.ids = {"a"}, .request_id = "r"}),
             Idempotency::kSafeToRepeat);
+  EXPECT_EQ(IdempotencyOf(EvictRequest{.budget = 1}), Idempotency::kNotSafe);
+  EXPECT_EQ(IdempotencyOf(EvictRequest{.budget = 1, .dry_run = true}), Idempotency::kSafeToRepeat);
+  EXPECT_EQ(IdempotencyOf(EvictRequest{.budget = 1, .request_id = "r"}),
+            Idempotency::kSafeToRepeat);
+  EXPECT_EQ(IdempotencyOf(EditRequest{}), Idempotency::kNotSafe);
+  EXPECT_EQ(IdempotencyOf(EditRequest{.dry_run = true}), Idempotency::kSafeToRepeat);
+  EXPECT_EQ(IdempotencyOf(EditRequest{.request_id = "r"}), Idempotency::kSafeToRepeat);
 }
 
 TEST(OptionsTest, ValidationNamesTheField) {

@@ -1,6 +1,8 @@
 // Page tokens and stored records: what goes in comes out, and nothing else is accepted.
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "server/service/names.h"
 #include "server/service/paging.h"
@@ -72,52 +74,111 @@ TEST(RecordsTest, LabelsRoundTrip) {
   }
 }
 
-TEST(RecordsTest, AnswerRoundTrips) {
+TEST(RecordsTest, AnswersRoundTrip) {
   StoredAnswer answer;
   answer.memory_uid = std::string(32, '7');
-  answer.reply = {.matched = 5,
-                  .erased = 4,
-                  .not_found = 3,
-                  .already_erased = 2,
-                  .held = 1,
-                  .partition_before = {1, 2, 3},
-                  .partition_after = {4, 5, 6},
-                  .verdict = Verdict::kBitIdentical,
-                  .certificate_id = "c",
-                  .request_id = "r",
-                  .state_digest = "d"};
+  answer.reply = ForgetReply{.matched = 5,
+                             .erased = 4,
+                             .not_found = 3,
+                             .already_erased = 2,
+                             .held = 1,
+                             .partition_before = {1, 2, 3},
+                             .partition_after = {4, 5, 6},
+                             .verdict = Verdict::kBitIdentical,
+                             .certificate_id = "c",
+                             .request_id = "r",
+                             .state_digest = "d"};
   const auto decoded = DecodeAnswer(EncodeAnswer(answer));
   ASSERT_THAT(decoded, IsOk());
   EXPECT_EQ(decoded->memory_uid, answer.memory_uid);
-  EXPECT_EQ(decoded->reply.matched, 5u);
-  EXPECT_EQ(decoded->reply.erased, 4u);
-  EXPECT_EQ(decoded->reply.not_found, 3u);
-  EXPECT_EQ(decoded->reply.already_erased, 2u);
-  EXPECT_EQ(decoded->reply.held, 1u);
-  EXPECT_EQ(decoded->reply.partition_before, (svdd::PartitionCounts{1, 2, 3}));
-  EXPECT_EQ(decoded->reply.partition_after, (svdd::PartitionCounts{4, 5, 6}));
-  EXPECT_EQ(decoded->reply.verdict, Verdict::kBitIdentical);
-  EXPECT_EQ(decoded->reply.certificate_id, "c");
-  EXPECT_EQ(decoded->reply.request_id, "");  // is never stored
-  EXPECT_EQ(decoded->reply.state_digest, "d");
+  const ForgetReply& forgotten = std::get<ForgetReply>(decoded->reply);
+  EXPECT_EQ(forgotten.matched, 5u);
+  EXPECT_EQ(forgotten.erased, 4u);
+  EXPECT_EQ(forgotten.not_found, 3u);
+  EXPECT_EQ(forgotten.already_erased, 2u);
+  EXPECT_EQ(forgotten.held, 1u);
+  EXPECT_EQ(forgotten.partition_before, (svdd::PartitionCounts{1, 2, 3}));
+  EXPECT_EQ(forgotten.partition_after, (svdd::PartitionCounts{4, 5, 6}));
+  EXPECT_EQ(forgotten.verdict, Verdict::kBitIdentical);
+  EXPECT_EQ(forgotten.certificate_id, "c");
+  EXPECT_EQ(forgotten.request_id, "");  // is never stored
+  EXPECT_EQ(forgotten.state_digest, "d");
+
+  answer.reply = EvictReply{.reserve = 8,
+                            .surplus = 7,
+                            .held = 6,
+                            .retained = 5,
+                            .budget_reached = true,
+                            .partition_before = {1, 2, 3},
+                            .partition_after = {4, 5, 6},
+                            .verdict = Verdict::kProven,
+                            .certificate_id = "c",
+                            .request_id = "r",
+                            .state_digest = "d"};
+  const auto evict = DecodeAnswer(EncodeAnswer(answer));
+  ASSERT_THAT(evict, IsOk());
+  EXPECT_EQ(evict->memory_uid, answer.memory_uid);
+  const EvictReply& evicted = std::get<EvictReply>(evict->reply);
+  EXPECT_EQ(evicted.reserve, 8u);
+  EXPECT_EQ(evicted.surplus, 7u);
+  EXPECT_EQ(evicted.held, 6u);
+  EXPECT_EQ(evicted.retained, 5u);
+  EXPECT_TRUE(evicted.budget_reached);
+  EXPECT_EQ(evicted.partition_before, (svdd::PartitionCounts{1, 2, 3}));
+  EXPECT_EQ(evicted.partition_after, (svdd::PartitionCounts{4, 5, 6}));
+  EXPECT_EQ(evicted.verdict, Verdict::kProven);
+  EXPECT_EQ(evicted.certificate_id, "c");
+  EXPECT_EQ(evicted.request_id, "");
+  EXPECT_EQ(evicted.state_digest, "d");
+
+  answer.reply = EditReply{.edited = 8,
+                           .unchanged = 7,
+                           .partition_before = {1, 2, 3},
+                           .partition_after = {4, 5, 6},
+                           .verdict = Verdict::kBitIdentical,
+                           .certificate_id = "c",
+                           .request_id = "r",
+                           .state_digest = "d"};
+  const auto edit = DecodeAnswer(EncodeAnswer(answer));
+  ASSERT_THAT(edit, IsOk());
+  const EditReply& edited = std::get<EditReply>(edit->reply);
+  EXPECT_EQ(edited.edited, 8u);
+  EXPECT_EQ(edited.unchanged, 7u);
+  EXPECT_EQ(edited.partition_before, (svdd::PartitionCounts{1, 2, 3}));
+  EXPECT_EQ(edited.partition_after, (svdd::PartitionCounts{4, 5, 6}));
+  EXPECT_EQ(edited.verdict, Verdict::kBitIdentical);
+  EXPECT_EQ(edited.certificate_id, "c");
+  EXPECT_EQ(edited.request_id, "");
+  EXPECT_EQ(edited.state_digest, "d");
 }
 
 TEST(RecordsTest, CutOrLengthenedBlobsAreDataLoss) {
   const std::string config = EncodeConfig(SmallConfig());
   const std::string labels = EncodeLabels({{"a", "1"}, {"b", "2"}});
-  const std::string answer = EncodeAnswer({.memory_uid = "u", .reply = {}});
+  const std::vector<std::string> answers = {
+      EncodeAnswer({.memory_uid = "u", .reply = ForgetReply()}),
+      EncodeAnswer({.memory_uid = "u", .reply = EvictReply()}),
+      EncodeAnswer({.memory_uid = "u", .reply = EditReply()})};
   for (size_t cut = 0; cut < config.size(); ++cut) {
     EXPECT_THAT(DecodeConfig(config.substr(0, cut)), HasCode(kDataLoss)) << cut;
   }
   for (size_t cut = 0; cut < labels.size(); ++cut) {
     EXPECT_THAT(DecodeLabels(labels.substr(0, cut)), HasCode(kDataLoss)) << cut;
   }
-  for (size_t cut = 0; cut < answer.size(); ++cut) {
-    EXPECT_THAT(DecodeAnswer(answer.substr(0, cut)), HasCode(kDataLoss)) << cut;
+  for (const std::string& answer : answers) {
+    ASSERT_THAT(DecodeAnswer(answer), IsOk());
+    for (size_t cut = 0; cut < answer.size(); ++cut) {
+      EXPECT_THAT(DecodeAnswer(answer.substr(0, cut)), HasCode(kDataLoss)) << cut;
+    }
+    EXPECT_THAT(DecodeAnswer(answer + "x"), HasCode(kDataLoss));
+    for (char kind = 0; kind < 8; ++kind) {
+      std::string other = answer;
+      if (std::exchange(other[0], kind) != kind)
+        EXPECT_THAT(DecodeAnswer(other), HasCode(kDataLoss));
+    }
   }
   EXPECT_THAT(DecodeConfig(config + "x"), HasCode(kDataLoss));
   EXPECT_THAT(DecodeLabels(labels + "x"), HasCode(kDataLoss));
-  EXPECT_THAT(DecodeAnswer(answer + "x"), HasCode(kDataLoss));
   std::string other_version = config;
   other_version[0] = 9;
   EXPECT_THAT(DecodeConfig(other_version), HasCode(kDataLoss));

@@ -20,39 +20,6 @@
 namespace lethe::service {
 namespace {
 
-uint64_t Total(const svdd::PartitionCounts& partition) {
-  return partition.margin + partition.error + partition.reserve;
-}
-
-// Verifies the tenant's whole log with its published key and returns the statements.
-std::vector<audit::CertificateBody> VerifiedLog(Harness& service) {
-  const auto tenant = service->GetTenant("t");
-  const auto key = audit::VerificationKey::Parse(tenant->verification_key);
-  EXPECT_TRUE(key.ok());
-  audit::ChainVerifier verifier(*key, {.origin = tenant->log_origin,
-                                       .size = tenant->certificate_count,
-                                       .last_leaf_hash = std::nullopt});
-  std::vector<audit::CertificateBody> bodies;
-  PageRequest page{.size = 2, .token = ""};  // small, so that paging is used
-  do {
-    const auto certificates = service->ListCertificates("t", "", page);
-    EXPECT_THAT(certificates, IsOk());
-    if (!certificates.ok()) break;
-    for (const CertificateInfo& info : certificates->items) {
-      const audit::CertificateResult result =
-          verifier.Add({.envelope = info.envelope, .leaf = info.leaf, .sequence = info.sequence});
-      EXPECT_TRUE(result.ok()) << result.message;
-      EXPECT_EQ(result.id, info.id);
-      EXPECT_EQ(audit::Hex(result.leaf_hash), info.leaf_hash);
-      if (result.body.has_value()) bodies.push_back(*result.body);
-    }
-    page.token = certificates->next_page_token;
-  } while (!page.token.empty());
-  const audit::ChainResult chain = verifier.Finish();
-  EXPECT_TRUE(chain.ok() || bodies.empty()) << chain.message;
-  return bodies;
-}
-
 TEST(ForgetTest, StateEqualsThatOfAMemoryThatNeverSawTheToken) {
   Harness service;
   service.MakeMemory("m", 4);

@@ -1,5 +1,5 @@
-// Random inserts, erasures, deletions and restarts against a model that is a list of tokens: the
-// digest must always be that of a fresh memory fed with the survivors.
+// Random inserts, erasures, edits, evictions and restarts against a model that is a list of tokens:
+// the digest must always be that of a fresh memory fed with the survivors.
 #include <algorithm>
 #include <cstdlib>
 #include <random>
@@ -70,9 +70,9 @@ TEST_P(ModelTest, DigestIsAFunctionOfTheSurvivors) {
   Model model;
   uint64_t certificates = 0;
   int made = 0;
-  for (int step = 0; step < 40; ++step) {
+  for (int step = 0; step < 48; ++step) {
     SCOPED_TRACE(absl::StrCat("step ", step));
-    const size_t action = pick(10);
+    const size_t action = pick(13);
     if (action < 5 || model.tokens.size() < 3) {
       std::vector<TokenInput> batch;
       uint64_t expected = 0;
@@ -116,8 +116,43 @@ TEST_P(ModelTest, DigestIsAFunctionOfTheSurvivors) {
       ASSERT_THAT(reply, IsOk());
       ASSERT_EQ(reply->erased, ids.size());
       certificates += ids.empty() ? 0u : 1u;
-    } else {
+    } else if (action < 10) {
       service.Restart();
+    } else if (action < 12) {
+      // New content for a few, in the order of the request; one of them stays as it is.
+      std::vector<TokenInput> edits = {model.tokens[pick(model.tokens.size())]};
+      for (size_t i = 0, count = pick(4); i < count; ++i) {
+        const std::string id = model.tokens[pick(model.tokens.size())].id;
+        const bool named = std::any_of(edits.begin(), edits.end(),
+                                       [&](const TokenInput& edit) { return edit.id == id; });
+        if (named) continue;
+        edits.push_back(RandomToken(random, id));
+        edits.back().payload += absl::StrCat(" in step ", step);
+      }
+      for (size_t i = 1; i < edits.size(); ++i) {
+        model.Erase(edits[i].id);
+        model.erased.erase(edits[i].id);
+        model.tokens.push_back(edits[i]);
+      }
+      const auto reply = service->Edit(EditOf("m", edits), {});
+      ASSERT_THAT(reply, IsOk());
+      ASSERT_EQ(reply->edited, edits.size() - 1);
+      ASSERT_EQ(reply->unchanged, 1u);
+      certificates += edits.size() > 1 ? 1u : 0u;
+    } else {
+      const size_t budget = 1 + pick(model.tokens.size());
+      const auto reply = service->Evict(EvictOf("m", budget), {});
+      ASSERT_THAT(reply, IsOk());
+      certificates += reply->certificate_id.empty() ? 0u : 1u;
+      std::vector<std::string> gone;
+      for (const TokenInput& token : model.tokens) {
+        ForgetInput input = ForgetOf("m", {token.id});
+        input.dry_run = true;
+        if (service->Forget(input, {})->already_erased == 1) gone.push_back(token.id);
+      }
+      ASSERT_EQ(gone.size(), reply->reserve + reply->surplus);
+      for (const std::string& id : gone) model.Erase(id);
+      ASSERT_EQ(reply->retained, model.tokens.size());
     }
     if (step % 4 == 3) {
       ASSERT_EQ(service.Digest("m"), FreshDigest(model.tokens, config));

@@ -3,8 +3,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "audit/encoding.h"
+#include "audit/verify.h"
 
 namespace lethe::service {
 namespace {
@@ -236,6 +240,58 @@ ForgetInput ForgetAllOf(const std::string& memory) {
   ForgetInput input = ForgetOf(memory, {});
   input.target = ForgetEverything{};
   return input;
+}
+
+EvictInput EvictOf(const std::string& memory, uint64_t budget, const std::string& request_id) {
+  return {.tenant = "t", .memory = memory, .budget = budget, .request_id = request_id};
+}
+
+EditInput EditOf(const std::string& memory,
+                 std::vector<TokenInput> tokens,
+                 const std::string& request_id) {
+  return {.tenant = "t", .memory = memory, .tokens = std::move(tokens), .request_id = request_id};
+}
+
+uint64_t Total(const svdd::PartitionCounts& partition) {
+  return partition.margin + partition.error + partition.reserve;
+}
+
+std::vector<audit::CertificateBody> VerifiedLog(Harness& service) {
+  const auto tenant = service->GetTenant("t");
+  const auto key = audit::VerificationKey::Parse(tenant->verification_key);
+  EXPECT_TRUE(key.ok());
+  audit::ChainVerifier verifier(*key, {.origin = tenant->log_origin,
+                                       .size = tenant->certificate_count,
+                                       .last_leaf_hash = std::nullopt});
+  std::vector<audit::CertificateBody> bodies;
+  PageRequest page{.size = 2, .token = ""};  // small, so that paging is used
+  do {
+    const auto certificates = service->ListCertificates("t", "", page);
+    EXPECT_THAT(certificates, IsOk());
+    if (!certificates.ok()) break;
+    for (const CertificateInfo& info : certificates->items) {
+      const audit::CertificateResult result =
+          verifier.Add({.envelope = info.envelope, .leaf = info.leaf, .sequence = info.sequence});
+      EXPECT_TRUE(result.ok()) << result.message;
+      EXPECT_EQ(result.id, info.id);
+      EXPECT_EQ(audit::Hex(result.leaf_hash), info.leaf_hash);
+      if (result.body.has_value()) bodies.push_back(*result.body);
+    }
+    page.token = certificates->next_page_token;
+  } while (!page.token.empty());
+  const audit::ChainResult chain = verifier.Finish();
+  EXPECT_TRUE(chain.ok() || bodies.empty()) << chain.message;
+  return bodies;
+}
+
+bool FilesHold(const Harness& service, const std::string& bytes) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(service.data())) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string content{std::istreambuf_iterator<char>(file), {}};
+    if (content.find(bytes) != std::string::npos) return true;
+  }
+  return false;
 }
 
 }  // namespace lethe::service

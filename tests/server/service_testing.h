@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "audit/certificate.h"
 #include "server/service/event_log.h"
 #include "server/service/service.h"
 #include "store/tenant_store.h"
@@ -146,6 +147,18 @@ std::vector<TokenInput> Spiral(int count, const std::string& prefix = "a");
 ForgetInput ForgetOf(const std::string& memory, std::vector<std::string> ids);
 ForgetInput ForgetSubjectOf(const std::string& memory, const std::string& subject);
 ForgetInput ForgetAllOf(const std::string& memory);
+EvictInput EvictOf(const std::string& memory, uint64_t budget, const std::string& request_id = "");
+EditInput EditOf(const std::string& memory,
+                 std::vector<TokenInput> tokens,
+                 const std::string& request_id = "");
+
+uint64_t Total(const svdd::PartitionCounts& partition);
+
+// Verifies the whole log of tenant "t" with its published key and returns the statements.
+std::vector<audit::CertificateBody> VerifiedLog(Harness& service);
+
+// Whether any file of the data folder holds these bytes.
+bool FilesHold(const Harness& service, const std::string& bytes);
 
 }  // namespace lethe::service
 

@@ -252,7 +252,65 @@ TEST_P(Conformance, AnIdInsertedAgainIsLiveAndCanBeErasedAgain) {
   EXPECT_EQ(Counts().tokens, 0u);
 }
 
-// Each refused erase must leave rows, tombstones, log, answers and warm start as they were.
+// An erase with replacements is one step: the ids stay, the rows move to the end.
+TEST_P(Conformance, ReplacementsComeInWithTheErase) {
+  ASSERT_OK(Insert({TestRow(1, "a", "x"), TestRow(2, "b", "x"), TestRow(3, "c", "y")}));
+  EraseRequest request = Erase({1, 3});
+  request.request = TestRequest("r1");
+  // "c" comes back with other content, "d" is new, "a" is gone.
+  request.replacements = {TestRow(5, "c", "z"), TestRow(9, "d")};
+  auto result = store_->EraseTokens(request);
+  ASSERT_OK(result);
+  EXPECT_EQ(result->erased, 2u);
+  EXPECT_OK(result->checkpoint);
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_THAT(LoadAll(*store_, memory_.uid),
+                ElementsAre(TestRow(2, "b", "x"), TestRow(5, "c", "z"), TestRow(9, "d")));
+    EXPECT_THAT(States({"a", "b", "c", "d"}),
+                ElementsAre(IdState::kErased, IdState::kLive, IdState::kLive, IdState::kLive));
+    EXPECT_EQ(Counts().tombstones, 1u);
+    EXPECT_THAT(*store_->FindBySubject(memory_.uid, "y"), ElementsAre());
+    EXPECT_THAT(*store_->FindBySubject(memory_.uid, "z"), ElementsAre(5u));
+    EXPECT_EQ(store_->GetMemory(memory_.uid)->next_handle, 10u);
+    EXPECT_EQ(store_->GetLogHead()->count, 1u);
+    EXPECT_EQ(*store_->FindRequest("r1"), TestRequest("r1"));
+    Reopen();
+  }
+}
+
+TEST_P(Conformance, RefusedReplacementsChangeNothing) {
+  const std::vector<TokenRow> rows = {TestRow(1, "a"), TestRow(2, "b")};
+  ASSERT_OK(Insert(rows));
+  struct Case {
+    std::string name;
+    absl::StatusCode code;
+    std::vector<TokenRow> replacements;
+  };
+  const std::vector<Case> cases = {
+      {"a used handle", absl::StatusCode::kInvalidArgument, {TestRow(1, "a")}},
+      {"handles that fall", absl::StatusCode::kInvalidArgument, {TestRow(4, "a"), TestRow(3, "c")}},
+      {"an id that is there", absl::StatusCode::kAlreadyExists, {TestRow(3, "b")}},
+      {"an id twice", absl::StatusCode::kAlreadyExists, {TestRow(3, "a"), TestRow(4, "a")}},
+      {"no id", absl::StatusCode::kInvalidArgument, {TestRow(3, "")}},
+      {"too many", absl::StatusCode::kInvalidArgument,
+       std::vector<TokenRow>(kMaxInsertRows + 1, TestRow(3, "a"))}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    EraseRequest request = Erase({1});
+    request.request = TestRequest("new");
+    request.replacements = c.replacements;
+    EXPECT_CODE(store_->EraseTokens(request), c.code);
+    EXPECT_OK(store_->Health());
+    Reopen();
+    EXPECT_EQ(LoadAll(*store_, memory_.uid), rows);
+    EXPECT_THAT(States({"a"}), ElementsAre(IdState::kLive));
+    EXPECT_EQ(store_->GetMemory(memory_.uid)->next_handle, 3u);
+    EXPECT_EQ(store_->GetLogHead()->count, 0u);
+    EXPECT_EQ(*store_->FindRequest("new"), std::nullopt);
+  }
+}
+
+// Each refused erase must leave rows, tombstones, log and answers as they were.
 TEST_P(Conformance, ARefusedEraseChangesNothing) {
   const std::vector<TokenRow> rows = {TestRow(1, "a"), TestRow(2, "b")};
   ASSERT_OK(Insert(rows));
@@ -302,10 +360,12 @@ TEST_P(Conformance, ARefusedEraseChangesNothing) {
       {"request id too long", absl::StatusCode::kInvalidArgument,
        [](auto& r) { r.request = TestRequest(std::string(kMaxRequestIdBytes + 1, 'r')); }},
   };
-  for (const Case& c : cases) {
+  for (size_t i = 0; i < 2 * cases.size(); ++i) {
+    const Case& c = cases[i / 2];
     SCOPED_TRACE(c.name);
     EraseRequest request = Erase({1});
     request.request = TestRequest("new");
+    if (i % 2 == 1) request.replacements = {TestRow(3, "a", "new subject")};
     c.spoil(request);
     EXPECT_CODE(store_->EraseTokens(request), c.code);
     EXPECT_OK(store_->Health());

@@ -102,6 +102,16 @@ void RandomOperations::Erase(ModelMemory& memory) {
   }
   if (request.handles.empty()) return;
   std::shuffle(request.handles.begin(), request.handles.end(), random_);
+  // Every other time some come back under new handles with other content.
+  uint64_t next_handle = memory.record.next_handle;
+  if (Draw(2) == 0) {
+    for (uint64_t handle : request.handles) {
+      if (Draw(2) != 0) continue;
+      next_handle += Draw(3);
+      request.replacements.push_back(
+          RandomRow(random_, next_handle++, memory.tokens.at(handle).id));
+    }
+  }
   if (Draw(6) == 0) {
     request.certificate.verify = [](const CertificateRecord&) { return absl::AbortedError("no"); };
     EXPECT_CODE(store_->EraseTokens(request), absl::StatusCode::kAborted);
@@ -114,6 +124,11 @@ void RandomOperations::Erase(ModelMemory& memory) {
   for (uint64_t handle : request.handles) {
     memory.erased.insert(memory.tokens.at(handle).id);
     memory.tokens.erase(handle);
+  }
+  if (!request.replacements.empty()) memory.record.next_handle = next_handle;
+  for (const TokenRow& row : request.replacements) {
+    memory.erased.erase(row.id);
+    memory.tokens[row.handle] = row;
   }
   model_.log.push_back(request.certificate.record);
   if (request.request) model_.requests[request.request->request_id] = *request.request;

@@ -1,0 +1,246 @@
+// Tenant: what every erasure shares, whoever asked for it: answers to repeated requests, the change
+// in RAM with its checks and its certificate, the commit, the write-ahead log.
+#include <algorithm>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "audit/commitments.h"
+#include "audit/random.h"
+#include "core/base/status_macros.h"
+#include "server/service/certificates.h"
+#include "server/service/eviction_check.h"
+#include "server/service/records.h"
+#include "server/service/rows.h"
+#include "server/service/tenant.h"
+
+namespace lethe::service {
+namespace {
+
+std::string Bytes(const audit::Salt& salt) {
+  return {reinterpret_cast<const char*>(salt.data()), salt.size()};
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Answer>> Tenant::Replay(const Request& request) {
+  if (request.id.empty()) return std::optional<Answer>();
+  const absl::StatusOr<std::optional<store::RequestRecord>> found =
+      store_->FindRequest(RequestKey(request.id));
+  if (!found.ok()) return StoreFailed(nullptr, found.status());
+  const std::optional<store::RequestRecord>& earlier = *found;
+  if (!earlier.has_value()) return std::optional<Answer>();
+  LETHE_ASSIGN_OR_RETURN(StoredAnswer answer, DecodeAnswer(earlier->answer));
+  // The answer speaks of one memory. Where another one bears the name now, repeating the answer
+  // would claim an erasure that never touched it.
+  const MemoryPtr memory = FindMemory(request.memory);
+  if ((memory != nullptr && memory->uid != answer.memory_uid) ||
+      Fingerprint(request, answer.memory_uid) != earlier->fingerprint) {
+    return absl::AlreadyExistsError("request_id: was used for another request");
+  }
+  // The first answer may have been UNAVAILABLE because the log could not be emptied.
+  LETHE_RETURN_IF_ERROR(CleanLog());
+  std::visit(
+      [&request](auto& reply) {
+        reply.request_id = request.id;
+        reply.replayed = true;
+      },
+      answer.reply);
+  return std::optional<Answer>(std::move(answer.reply));
+}
+
+absl::Status Tenant::AnswerWithoutChange(const Memory& memory,
+                                         const Request& request,
+                                         const Answer& answer) {
+  LETHE_RETURN_IF_ERROR(CleanLog());
+  if (request.id.empty()) return absl::OkStatus();
+  const absl::Status status =
+      store_->RecordRequest(MakeRequest(request, memory.uid, answer, NowMicros()));
+  return status.ok() ? status : StoreFailed(nullptr, status);
+}
+
+absl::StatusOr<MemoryState::Foreseen> Tenant::Foresee(Memory& memory,
+                                                      std::span<const svdd::TokenHandle> handles) {
+  // An exception on the way must not leave a state behind that differs from the stored rows.
+  absl::Cleanup drop_state = [&memory] { memory.state.reset(); };
+  LETHE_ASSIGN_OR_RETURN(MemoryState::Foreseen foreseen, memory.state->Foresee(handles));
+  std::move(drop_state).Cancel();
+  return foreseen;
+}
+
+absl::StatusOr<Receipt> Tenant::Erase(Memory& memory,
+                                      const Erasure& erasure,
+                                      const Request& request,
+                                      MakeAnswer make_answer) {
+  // Whatever ends this call before the store has committed, an exception included, must not leave a
+  // state behind that differs from the stored rows.
+  absl::Cleanup drop_state = [&memory] { memory.state.reset(); };
+  LETHE_ASSIGN_OR_RETURN(PreparedErasure prepared, Prepare(memory, erasure));
+  const Answer answer = make_answer(prepared);
+  store::EraseRequest erase;
+  erase.memory_uid = memory.uid;
+  erase.handles = erasure.handles;
+  erase.replacements = ToRows(erasure.replacements);
+  erase.certificate = std::move(prepared.certificate);
+  if (!request.id.empty()) erase.request = MakeRequest(request, memory.uid, answer, NowMicros());
+  const absl::StatusOr<store::EraseResult> result = store_->EraseTokens(erase);
+  if (!result.ok()) return StoreFailed(&memory, result.status());
+  certificate_count_.fetch_add(1);
+  if (!erasure.replacements.empty()) memory.next_handle = erasure.replacements.back().handle + 1;
+  memory.published.Set(prepared.after);
+  std::move(drop_state).Cancel();
+  LETHE_RETURN_IF_ERROR(FinishErase(*result));
+  return std::move(prepared.receipt);
+}
+
+absl::Status Tenant::CompareWithRefit(Memory& memory,
+                                      std::optional<audit::RefitComparison>* refit) {
+  const std::shared_ptr<const svdd::Snapshot> cold = memory.state->exact().Refit();
+  if (!svdd::SameBits(*memory.state->exact().snapshot(), *cold)) {
+    return absl::InternalError("the state differs from a cold refit and is not served");
+  }
+  *refit = audit::RefitComparison{.deviation = 0.0, .bits_equal = true};
+  return absl::OkStatus();
+}
+
+absl::Status Tenant::ApplyAndCheck(Memory& memory,
+                                   const Erasure& erasure,
+                                   std::optional<audit::RefitComparison>* refit) {
+  const std::shared_ptr<const svdd::Snapshot> before = memory.state->exact().snapshot();
+  if (absl::Status status = memory.state->Replace(erasure.handles, erasure.replacements);
+      !status.ok()) {
+    if (absl::IsInternal(status)) return status;  // a state that cannot be proven
+    return absl::InternalError(
+        absl::StrCat("stored tokens are not in the state: ", status.message()));
+  }
+  if (erasure.kind == audit::CertificateKind::kEvict) {
+    LETHE_RETURN_IF_ERROR(
+        CheckEviction(*before, *memory.state->exact().snapshot(), erasure.handles));
+  }
+  LETHE_RETURN_IF_ERROR(memory.state->Check());
+  return options_.refit_on_forget ? CompareWithRefit(memory, refit) : absl::OkStatus();
+}
+
+absl::StatusOr<Tenant::PreparedErasure> Tenant::Prepare(Memory& memory, const Erasure& erasure) {
+  PreparedErasure prepared;
+  prepared.before = memory.state->exact().snapshot()->counts;
+  audit::Digest root_before = memory.state->BlindedState();
+  std::optional<audit::RefitComparison> refit;
+  absl::Status status = ApplyAndCheck(memory, erasure, &refit);
+  if (!status.ok()) {
+    // A failed check means that the path to this state went wrong. The stored tokens are solved
+    // afresh, and the erasure gets one more chance from there.
+    options_.log->Write(LogLevel::kError, "check_failed",
+                        {{"tenant", record_.name}, {"memory", memory.name}});
+    memory.state.reset();
+    LETHE_RETURN_IF_ERROR(Load(memory));
+    prepared.before = memory.state->exact().snapshot()->counts;
+    root_before = memory.state->BlindedState();
+    status = ApplyAndCheck(memory, erasure, &refit);
+  }
+  if (!status.ok()) {
+    memory.state.reset();
+    return status;
+  }
+
+  const std::shared_ptr<const svdd::Snapshot> after = memory.state->exact().snapshot();
+  absl::StatusOr<store::LogHead> head = store_->GetLogHead();
+  if (!head.ok()) return StoreFailed(&memory, head.status());
+  const int64_t now = NowMicros();
+  audit::CertificateBody body = BaseBody(record_.log_origin, *head, erasure.kind, now);
+  const audit::Salt request_salt = audit::RandomSalt();
+  prepared.receipt.request_salt = Bytes(request_salt);
+  body.request_commitment =
+      audit::RequestCommitment(request_salt, record_.name, erasure.request_id);
+  if (erasure.subject.has_value()) {
+    const audit::Salt subject_salt = audit::RandomSalt();
+    prepared.receipt.subject_salt = Bytes(subject_salt);
+    body.subject_commitment =
+        audit::SubjectCommitment(subject_salt, record_.name, *erasure.subject);
+  }
+  audit::StateChange change;
+  change.memory_uid = memory.uid;
+  change.config = ConfigDigestOf(memory.options);
+  change.partition_before = ToSizes(prepared.before);
+  change.partition_after = ToSizes(after->counts);
+  change.root_before = root_before;
+  change.root_after = memory.state->BlindedState();
+  change.residuals = ResidualsOf(*after, memory.state->last_check());
+  change.verdict =
+      refit.has_value() ? audit::VerdictClass::kBitIdentical : audit::VerdictClass::kProven;
+  change.refit = refit;
+  change.selection = erasure.selection;
+  body.change = change;
+  body.counts = erasure.counts;
+  absl::StatusOr<store::CertificateAppend> certificate =
+      SignForStore(body, signer_, memory.uid, memory.name, now);
+  if (!certificate.ok()) {
+    memory.state.reset();
+    return absl::InternalError(
+        absl::StrCat("the certificate could not be made: ", certificate.status().message()));
+  }
+  prepared.certificate = *std::move(certificate);
+  prepared.verdict = refit.has_value() ? Verdict::kBitIdentical : Verdict::kProven;
+  prepared.after = memory.state->Publish(++memory.version);
+  return prepared;
+}
+
+absl::StatusOr<DeleteMemoryReply> Tenant::DeleteMemory(absl::string_view name,
+                                                       const CallOptions& call) {
+  MutexLock lock(writer_);
+  LETHE_RETURN_IF_ERROR(EnsureStore());
+  // The memory may be gone by an earlier call that could not empty the log.
+  if (FindMemory(name) == nullptr) LETHE_RETURN_IF_ERROR(CleanLog());
+  LETHE_ASSIGN_OR_RETURN(const MemoryPtr memory, WritableMemory(name));
+  if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
+  absl::Cleanup drop_state = [&memory] { memory->state.reset(); };
+  DeleteMemoryReply reply;
+  store::DeleteMemoryRequest request;
+  request.memory_uid = memory->uid;
+  const std::span<const svdd::TokenHandle> all = memory->state->handles();
+  reply.erased_tokens = all.size();
+  if (!all.empty()) {
+    const Erasure erasure{.handles = {all.begin(), all.end()},
+                          .counts = {.matched = all.size(), .erased = all.size()},
+                          .request_id = audit::RandomUid(),
+                          .subject = std::nullopt};
+    LETHE_ASSIGN_OR_RETURN(PreparedErasure prepared, Prepare(*memory, erasure));
+    reply.certificate_id = prepared.certificate.record.id;
+    request.certificate = std::move(prepared.certificate);
+  }
+  absl::StatusOr<store::EraseResult> result = store_->DeleteMemory(request);
+  if (!result.ok()) return StoreFailed(memory.get(), result.status());
+  if (request.certificate.has_value()) certificate_count_.fetch_add(1);
+  {
+    MutexLock map_lock(map_mutex_);
+    memories_.erase(memory->name);
+  }
+  LETHE_RETURN_IF_ERROR(FinishErase(*result));
+  options_.log->Write(LogLevel::kInfo, "memory_deleted",
+                      {{"tenant", record_.name},
+                       {"memory", memory->name},
+                       {"erased", static_cast<int64_t>(reply.erased_tokens)},
+                       {"certificate", reply.certificate_id}});
+  return reply;
+}
+
+absl::Status Tenant::FinishErase(const store::EraseResult& result) {
+  log_unclean_ = !result.checkpoint.ok();
+  return CleanLog();
+}
+
+absl::Status Tenant::CleanLog() {
+  if (!log_unclean_) return absl::OkStatus();
+  const absl::Status status = store_->Checkpoint();
+  if (status.ok()) {
+    log_unclean_ = false;
+    return absl::OkStatus();
+  }
+  options_.log->Write(LogLevel::kError, "checkpoint_failed",
+                      {{"tenant", record_.name}, {"message", std::string(status.message())}});
+  return absl::UnavailableError(
+      "what was to be erased is erased and certified, but old bytes may remain in the write-ahead "
+      "log; repeat the request, with the same request_id if it had one");
+}
+
+}  // namespace lethe::service
