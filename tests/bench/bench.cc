@@ -7,6 +7,12 @@
 
 namespace lethe::bench {
 
+Cell MaybeCell(const std::optional<double>& value) {
+  Cell cell;
+  if (value.has_value()) cell = *value;
+  return cell;
+}
+
 bool Settings::Has(absl::string_view flag) const { return given.count(std::string(flag)) != 0; }
 
 int64_t Settings::Count(absl::string_view flag, int64_t value, int64_t quick_value) const {

@@ -12,6 +12,7 @@ namespace lethe::bench {
 
 // Nothing, a word, a count or a measured number (infinite and NaN count as nothing).
 using Cell = std::variant<std::monostate, std::string, int64_t, double>;
+Cell MaybeCell(const std::optional<double>& value);
 
 struct Column {
   std::string name;  // unique in its table: the key in the JSON
