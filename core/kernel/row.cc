@@ -47,10 +47,15 @@ void ExpPacks(Pack (&x)[kPacks]) {
 }
 
 template <KernelKind kind>
-void RowOf(double parameter, std::span<const double> x, const PointBlocks& points, double* row) {
+void RowOf(double parameter,
+           std::span<const double> x,
+           const PointBlocks& points,
+           size_t first,
+           size_t last,
+           double* row) {
   const Pack scale = Splat(kind == KernelKind::kExpDot ? parameter : -parameter);
   const size_t d = x.size();
-  for (size_t block = 0; block * PointBlocks::kWidth < points.size(); ++block) {
+  for (size_t block = first; block < last; ++block, row += PointBlocks::kWidth) {
     const double* y = points.Block(block);
     Pack sum[kPacks] = {};
     for (size_t k = 0; k < d; ++k) {
@@ -70,8 +75,7 @@ void RowOf(double parameter, std::span<const double> x, const PointBlocks& point
       value = value * scale;
     }
     ExpPacks(sum);
-    for (size_t i = 0; i < kPacks; ++i)
-      Store(sum[i], row + block * PointBlocks::kWidth + i * kLanes);
+    for (size_t i = 0; i < kPacks; ++i) Store(sum[i], row + i * kLanes);
   }
 }
 
@@ -87,16 +91,25 @@ void PointBlocks::Set(size_t index, std::span<const double> point) {
   for (size_t k = 0; k < dimension_; ++k) block[k * kWidth] = point[k];
 }
 
-void Row(const Kernel& kernel, std::span<const double> x, const PointBlocks& points, double* row) {
-  LETHE_CHECK(x.size() == points.dimension());
+void RowOfBlocks(const Kernel& kernel,
+                 std::span<const double> x,
+                 const PointBlocks& points,
+                 size_t first,
+                 size_t last,
+                 double* row) {
+  LETHE_CHECK(x.size() == points.dimension() && last * PointBlocks::kWidth <= points.size());
   switch (kernel.kind) {
     case KernelKind::kRbf:
-      return RowOf<KernelKind::kRbf>(kernel.parameter, x, points, row);
+      return RowOf<KernelKind::kRbf>(kernel.parameter, x, points, first, last, row);
     case KernelKind::kLaplacian:
-      return RowOf<KernelKind::kLaplacian>(kernel.parameter, x, points, row);
+      return RowOf<KernelKind::kLaplacian>(kernel.parameter, x, points, first, last, row);
     case KernelKind::kExpDot:
-      return RowOf<KernelKind::kExpDot>(kernel.parameter, x, points, row);
+      return RowOf<KernelKind::kExpDot>(kernel.parameter, x, points, first, last, row);
   }
+}
+
+void Row(const Kernel& kernel, std::span<const double> x, const PointBlocks& points, double* row) {
+  RowOfBlocks(kernel, x, points, 0, points.size() / PointBlocks::kWidth, row);
 }
 
 RowErrorBound RowError(const Kernel& kernel, size_t dimension, double square, double largest) {

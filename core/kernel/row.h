@@ -44,6 +44,13 @@ class PointBlocks {
 // In double. Every value is within RowError of the exact one: decides signs when they are far from
 // zero, never a published bit. Cost a value: d subtractions, d + 17 fused operations, 3 more.
 void Row(const Kernel& kernel, std::span<const double> x, const PointBlocks& points, double* row);
+// The same for the points of the blocks [first, last) alone; row holds 8 (last - first) numbers.
+void RowOfBlocks(const Kernel& kernel,
+                 std::span<const double> x,
+                 const PointBlocks& points,
+                 size_t first,
+                 size_t last,
+                 double* row);
 
 // Bounds on |row_j - kappa(x, y_j)| from `square` = scale |x|^2 and the largest scale |y_j|^2,
 // which matter to exp_dot alone: at most relative kappa + absolute.

@@ -61,7 +61,7 @@ int Solver::TieBits() const {
 // A lower bound on the gradients of the groups in the pool, in units of g. The contested are at 0.
 double Solver::ReserveSlack() const {
   if (!contested_.empty()) return 0.0;
-  return std::max(0.0, (pool_.MinKey() - drift_) / total_);
+  return std::max(0.0, pool_.LowerBound(drift_) / total_);
 }
 
 Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
@@ -417,7 +417,7 @@ double Solver::ReserveGap(const Proof& proof) const {
   };
   double gap = 0.0;
   for (const GroupIndex group : contested_) gap += share(group);
-  if (pool_.MinKey() - drift_ <= total_ * proof.decision_bound) {
+  if (pool_.LowerBound(drift_) <= total_ * proof.decision_bound) {
     for (GroupIndex group = 0; group < tokens_.group_limit(); ++group) {
       if (pool_.Contains(group)) gap += share(group);
     }

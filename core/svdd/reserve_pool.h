@@ -5,65 +5,60 @@
 //     |h_i' - h_i| <= scale_i (2 |w' - w|_K + |mu' - mu|),   scale_i = max(1, sqrt(K_ii)), (3)
 // so a group whose gradient was at least h >= 0 when the summed drift (the bracket above, added
 // over every move since) was D needs no look until the drift reaches D + h / scale. That sum is the
-// group's key here.
+// group's key here: in the queue below it waits. A group that was reached once is likely to be near
+// the boundary for good, where the landmarks' bound (3') is the better one.
 //
-// Groups stand in buckets of equal width; what lies beyond the last bucket waits in one of its own.
-// O(1) an operation; taking out what the drift has reached O(1) a group and bucket. About 28 bytes
-// a group. Threads: compatible.
+// Cost as stated there. Threads: compatible.
 #ifndef LETHE_CORE_SVDD_RESERVE_POOL_H_
 #define LETHE_CORE_SVDD_RESERVE_POOL_H_
 
-#include <cstdint>
-#include <limits>
+#include <algorithm>
 #include <vector>
 
-#include "core/svdd/token_table.h"
+#include "core/svdd/bucket_queue.h"
+#include "core/svdd/landmarks.h"
 
 namespace lethe::svdd {
 
 class ReservePool {
  public:
-  // `range`: most keys are at most this far above the drift.
-  explicit ReservePool(double range) : width_(range / (kBuckets / 2)), buckets_(kBuckets + 1) {}
+  ReservePool(const kernel::Kernel& kernel, size_t dimension, double total)
+      : queue_(total), landmarks_(kernel, dimension) {}
 
-  void Set(GroupIndex group, double key);
-  void Remove(GroupIndex group);
-  bool Contains(GroupIndex group) const {
-    return group < places_.size() && places_[group].bucket != kNowhere;
+  void Set(GroupIndex group, double key) {
+    landmarks_.Remove(group);
+    queue_.Set(group, key);
   }
-  void Clear();
-  bool empty() const { return size_ == 0; }
+  void Remove(GroupIndex group) {
+    queue_.Remove(group);
+    landmarks_.Remove(group);
+  }
+  bool Contains(GroupIndex group) const {
+    return queue_.Contains(group) || landmarks_.Contains(group);
+  }
+  bool empty() const { return queue_.empty() && landmarks_.empty(); }
+  void Clear() {
+    queue_.Clear();
+    landmarks_.Clear();
+  }
+  // Must be told when a group's index may come to mean another key.
+  void ForgetGroup(GroupIndex group) { landmarks_.ForgetGroup(group); }
 
-  // Takes out every group whose key is at most `drift` and appends it to `reached`, in an order
-  // that depends on the calls so far.
-  struct Item {
-    double key;
-    GroupIndex group;
-  };
-  void TakeReached(double drift, std::vector<Item>& reached);
-  // Not above the smallest key; equal to it while no group stands beyond the buckets. +infinity
-  // when empty.
-  double MinKey() const;
+  Landmarks& landmarks() { return landmarks_; }
+
+  // Takes out the groups whose gradient may be `slack` (in units of the scale) or less.
+  void TakeReached(double drift, double slack, std::vector<KeyedGroup>& reached) {
+    queue_.TakeReached(drift + slack, reached);
+    landmarks_.TakeReached(slack, reached);
+  }
+  // A lower bound on all gradients; +infinity when empty.
+  double LowerBound(double drift) const {
+    return std::min(queue_.MinKey() - drift, landmarks_.LowerBound());
+  }
 
  private:
-  static constexpr size_t kBuckets = 4096;
-  static constexpr uint32_t kNowhere = std::numeric_limits<uint32_t>::max();
-  struct Place {
-    uint32_t bucket = kNowhere;
-    uint32_t index = 0;
-  };
-
-  static uint32_t IndexOf(double number);
-  uint32_t BucketOf(double key) const;
-  void Put(Item item);
-  void SpreadFar();
-
-  double width_;
-  double base_ = 0.0;  // number of the first bucket; a key's number is floor(key / width)
-  std::vector<std::vector<Item>> buckets_;  // numbers modulo kBuckets, and the far ones at the end
-  double far_min_ = std::numeric_limits<double>::infinity();  // not above any far key
-  std::vector<Place> places_;                                 // by group
-  size_t size_ = 0;
+  BucketQueue queue_;
+  Landmarks landmarks_;
 };
 
 }  // namespace lethe::svdd

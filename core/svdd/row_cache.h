@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "core/kernel/row.h"
 #include "core/svdd/token_table.h"
 
 namespace lethe::svdd {
@@ -19,22 +20,18 @@ class RowCache {
  public:
   static constexpr size_t kBytes = size_t{64} << 20;
 
-  RowCache() = default;
+  explicit RowCache(size_t dimension) : assigned_keys_(dimension) {}
   // A copy starts without rows: they are only a saving.
-  RowCache(const RowCache& other) : stride_(other.stride_) {}
+  RowCache(const RowCache& other)
+      : stride_(other.stride_), assigned_keys_(other.assigned_keys_.dimension()) {}
   RowCache& operator=(const RowCache& other) {
-    if (this != &other) Clear(other.stride_);
+    if (this != &other) *this = RowCache(other);
     return *this;
   }
   RowCache(RowCache&&) = default;
   RowCache& operator=(RowCache&&) = default;
 
-  // A slot now stands for another key.
-  void Assigned(size_t slot) {
-    if (assigned_.size() * sizeof(uint32_t) >= kBytes / 16) Clear(stride_);
-    assigned_.push_back(static_cast<uint32_t>(slot));
-  }
-  // All rows are stale: the slots have moved.
+  // Drops all rows; those to come have `stride` numbers.
   void Clear(size_t stride) {
     stride_ = stride;
     rows_.clear();
@@ -42,6 +39,7 @@ class RowCache {
     seen_.clear();
     free_.clear();
     assigned_.clear();
+    assigned_keys_.Clear();
   }
   void Drop(GroupIndex group) {
     if (group >= row_of_.size() || row_of_[group] == kNone) return;
@@ -49,23 +47,38 @@ class RowCache {
     row_of_[group] = kNone;
   }
 
-  // The row of a group, or null; `stale` are the slots whose entries are out of date, to be
-  // refreshed by the caller before it calls anything else here.
-  float* Find(GroupIndex group, std::span<const uint32_t>& stale) {
+  // A slot now stands for this key.
+  void Assigned(size_t slot, std::span<const double> key) {
+    if (assigned_.size() == kMostAssigned) Clear(stride_);
+    assigned_keys_.Set(assigned_.size(), key);
+    assigned_.push_back(static_cast<uint32_t>(slot));
+  }
+
+  // The row of a group, brought up to date; null when there is none.
+  const float* Find(GroupIndex group, const kernel::Kernel& kernel, std::span<const double> key) {
     if (group >= row_of_.size() || row_of_[group] == kNone) return nullptr;
     const uint32_t row = row_of_[group];
+    float* values = rows_.data() + row * stride_;
+    if (seen_[row] == assigned_.size()) return values;
     // More assignments than entries: computing all of them anew is as good.
     if (assigned_.size() - seen_[row] > stride_) {
       Drop(group);
       return nullptr;
     }
-    stale = std::span(assigned_).subspan(seen_[row]);
+    constexpr size_t kWidth = kernel::PointBlocks::kWidth;
+    const size_t first = seen_[row] / kWidth;
+    const size_t last = (assigned_.size() + kWidth - 1) / kWidth;
+    fresh_.resize((last - first) * kWidth);
+    kernel::RowOfBlocks(kernel, key, assigned_keys_, first, last, fresh_.data());
+    for (size_t i = seen_[row]; i < assigned_.size(); ++i) {
+      values[assigned_[i]] = static_cast<float>(fresh_[i - first * kWidth]);
+    }
     seen_[row] = assigned_.size();
-    return rows_.data() + row * stride_;
+    return values;
   }
 
-  // A place for a group's row, up to date as of now. The group must not have one.
-  float* Add(GroupIndex group) {
+  // Keeps a group's row, which is up to date as of now. The group must not have one here.
+  void Add(GroupIndex group, std::span<const double> values) {
     if (free_.empty() && (seen_.size() + 1) * stride_ * sizeof(float) > kBytes) Clear(stride_);
     if (group >= row_of_.size()) row_of_.resize(group + 1, kNone);
     uint32_t row = static_cast<uint32_t>(seen_.size());
@@ -78,17 +91,21 @@ class RowCache {
     }
     row_of_[group] = row;
     seen_[row] = assigned_.size();
-    return rows_.data() + row * stride_;
+    float* to = rows_.data() + row * stride_;
+    for (size_t i = 0; i < values.size(); ++i) to[i] = static_cast<float>(values[i]);
   }
 
  private:
+  static constexpr size_t kMostAssigned = 8192;
   static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
   size_t stride_ = 0;
   std::vector<float> rows_;
-  std::vector<uint32_t> row_of_;    // by group
-  std::vector<size_t> seen_;        // by row: how much of assigned_ it knows
-  std::vector<uint32_t> free_;      // rows without a group
-  std::vector<uint32_t> assigned_;  // slots, in the order in which they were given to other keys
+  std::vector<uint32_t> row_of_;       // by group
+  std::vector<size_t> seen_;           // by row: how much of assigned_ it knows
+  std::vector<uint32_t> free_;         // rows without a group
+  std::vector<uint32_t> assigned_;     // slots, in the order in which they were given to other keys
+  kernel::PointBlocks assigned_keys_;  // their keys
+  std::vector<double> fresh_;          // scratch
 };
 
 }  // namespace lethe::svdd

@@ -26,7 +26,7 @@ Solver::Solver(const MemoryOptions& options)
       supports_(options.kernel,
                 options.capacity.total(),
                 static_cast<size_t>(options.key_dimension)),
-      pool_(options.capacity.total()) {}
+      pool_(options.kernel, static_cast<size_t>(options.key_dimension), options.capacity.total()) {}
 
 DoubleDouble Solver::GroupCap(GroupIndex group) const {
   return TwoProduct(static_cast<double>(tokens_.Members(group).size()), box_);
@@ -39,14 +39,28 @@ double Solver::Scale(GroupIndex group) const {
 }
 
 void Solver::AddDrift() {
-  const double moved = supports_.TakeDrift();
-  // The sum itself rounds; the second term keeps it an upper bound. Without a move it stays as it
-  // is, which is how Publish knows that the last certificate still holds.
-  if (moved > 0.0) drift_ += moved + drift_ * 0x1p-51;
+  const SupportSet::Drift moved = supports_.TakeDrift();
+  // The sums themselves round; the second terms keep them upper bounds. Without a move they stay as
+  // they are, which is how Publish knows that the last certificate still holds.
+  if (moved.path > 0.0) path_ += moved.path + path_ * 0x1p-51;
+  if (moved.path + moved.mu > 0.0) drift_ += moved.path + moved.mu + drift_ * 0x1p-51;
 }
 
-void Solver::PutInPool(GroupIndex group, double h_lower_bound) {
-  pool_.Set(group, drift_ + h_lower_bound / Scale(group) * (1 - 0x1p-40));
+// Landmarks need a diagonal that is the same everywhere.
+bool Solver::HasLandmarks() const { return options_.kernel.kind != kernel::KernelKind::kExpDot; }
+
+void Solver::FollowLandmarks() {
+  if (!HasLandmarks() || followed_drift_ == drift_) return;
+  pool_.landmarks().Follow(supports_, tokens_, path_);
+  followed_drift_ = drift_;
+}
+
+void Solver::PutInPool(GroupIndex group, double h_lower_bound, bool again) {
+  if (again && HasLandmarks()) {
+    pool_.landmarks().Put(group, h_lower_bound, supports_, tokens_);
+  } else {
+    pool_.Set(group, drift_ + h_lower_bound / Scale(group) * (1 - 0x1p-40));
+  }
 }
 
 void Solver::ToReserve(GroupIndex group) {
@@ -72,13 +86,15 @@ SupportSet::Gradient Solver::Evaluate(GroupIndex group, double slack, bool again
 void Solver::Sweep(double slack) {
   violators_.clear();
   reached_.clear();
-  pool_.TakeReached(drift_ + slack, reached_);
+  AddDrift();
+  FollowLandmarks();
+  pool_.TakeReached(drift_, slack, reached_);
   for (const auto& [key, group] : reached_) {
     const double scale = Scale(group);
     const bool again = key > kNeverSeen;
     const Gradient gradient = Evaluate(group, slack * scale, again);
     if (gradient.h.hi > gradient.error) {
-      PutInPool(group, gradient.h.hi - gradient.error + slack * scale);
+      PutInPool(group, gradient.h.hi - gradient.error + slack * scale, again);
     } else if (gradient.h.hi < -gradient.error) {
       violators_.push_back({gradient.h.hi / scale, group});
     } else {
@@ -123,6 +139,8 @@ void Solver::SolveCold() {
   contested_.clear();
   certified_ = nullptr;
   drift_ = 0.0;
+  path_ = 0.0;
+  followed_drift_ = -1.0;
   factor_ok_ = true;
   active_ = true;
   method_ = Method::kCold;
@@ -234,6 +252,7 @@ void Solver::ForgetTokens(std::span<const TokenHandle> handles) {
     // Its index may name another key from here on: nothing may still hold it.
     LETHE_CHECK(!pool_.Contains(group) && !supports_.Holds(group));
     supports_.ForgetRow(group);
+    pool_.ForgetGroup(group);
     tokens_.ReleaseGroup(group);
   }
 }
@@ -267,9 +286,13 @@ std::vector<std::pair<GroupIndex, SupportSet::Gradient>> Solver::LowestReserve()
   double lowest = std::numeric_limits<double>::infinity();  // upper bound on the smallest gradient
   // A key above the drift bounds a gradient from below by key - drift (scale >= 1), one below it by
   // nothing.
-  while (!pool_.empty() && pool_.MinKey() <= drift_ + std::max(0.0, lowest)) {
+  FollowLandmarks();
+  while (!pool_.empty()) {
+    const double bound = pool_.LowerBound(drift_);
+    if (bound > std::max(0.0, lowest)) break;
     reached_.clear();
-    pool_.TakeReached(pool_.MinKey(), reached_);
+    // Rounding must not leave the one behind that the bound is about.
+    pool_.TakeReached(drift_, bound + (std::abs(bound) + drift_ + total_) * 0x1p-50, reached_);
     for (const auto& [key, group] : reached_) {
       const Gradient gradient = supports_.FineGradient(group, tokens_);
       lowest = std::min(lowest, gradient.h.hi + gradient.error);
@@ -277,7 +300,7 @@ std::vector<std::pair<GroupIndex, SupportSet::Gradient>> Solver::LowestReserve()
     }
   }
   for (const auto& [group, gradient] : candidates) {
-    PutInPool(group, gradient.h.hi - gradient.error);
+    PutInPool(group, gradient.h.hi - gradient.error, true);
   }
   std::erase_if(candidates, [lowest](const auto& candidate) {
     return candidate.second.h.hi - candidate.second.error > lowest;

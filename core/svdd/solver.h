@@ -85,7 +85,9 @@ class Solver {
   DoubleDouble GroupCap(GroupIndex group) const;
   double Scale(GroupIndex group) const;
   void AddDrift();
-  void PutInPool(GroupIndex group, double h_lower_bound);
+  bool HasLandmarks() const;
+  void FollowLandmarks();
+  void PutInPool(GroupIndex group, double h_lower_bound, bool again);
   // Takes in a group whose weight has become 0, to be looked at when the drift is next added up.
   void ToReserve(GroupIndex group);
   void ReturnContested();
@@ -152,18 +154,20 @@ class Solver {
   TokenTable tokens_;
   SupportSet supports_;
   ReservePool pool_;
-  std::vector<ReservePool::Item> reached_;  // scratch of Sweep
-  std::vector<Violator> violators_;         // found by the last Sweep
+  std::vector<KeyedGroup> reached_;  // scratch of Sweep
+  std::vector<Violator> violators_;  // found by the last Sweep
   // Scratch of Drive and of the certification.
   DdVector direction_;
   DdVector slopes_;
   DdVector gradients_;
   std::vector<double> gradient_errors_;
   std::vector<GroupIndex> contested_;  // gradient not told from zero in double-double
-  double drift_ = 0.0;
-  bool active_ = false;    // enough tokens for the box problem
-  bool gave_up_ = false;   // no rung could solve for the active set
-  bool factor_ok_ = true;  // supports_.factor() is usable
+  double drift_ = 0.0;                 // sum of 2 |dw|_K + |dmu| over all moves
+  double path_ = 0.0;                  // sum of 2 |dw|_K
+  double followed_drift_ = -1.0;       // drift_ when the landmarks were brought to the weights
+  bool active_ = false;                // enough tokens for the box problem
+  bool gave_up_ = false;               // no rung could solve for the active set
+  bool factor_ok_ = true;              // supports_.factor() is usable
   Method method_ = Method::kUnchanged;
   int events_ = 0;
   bool proved_anew_ = false;

@@ -106,7 +106,9 @@ Slot SupportSet::Add(GroupIndex group, const DoubleDouble& cap, const TokenTable
   }
   const std::span<const double> key = tokens.Key(group);
   points_.Set(slot, key);
-  rows_.Assigned(slot);
+  rows_.Assigned(slot, key);
+  if (slot >= assignments_.size()) assignments_.resize(slot + 1);
+  assignments_[slot] = ++last_assignment_;
   entries_[slot] = {.group = group, .role = Role::kDriven, .cap = cap};
   by_group_[group] = slot;
   double square = 0.0;
@@ -332,6 +334,24 @@ void SupportSet::KnowWeights() const {
   weights_known_ = true;
 }
 
+std::span<const double> SupportSet::Weights() const {
+  KnowWeights();
+  return std::span(weights_).first(points_.size());
+}
+
+void SupportSet::RowOfKey(std::span<const double> key, std::vector<double>& row) const {
+  row.resize(points_.size());
+  kernel::Row(kernel_, key, points_, row.data());
+}
+
+double SupportSet::CoarseError(double sum) const {
+  KnowWeights();
+  const kernel::RowErrorBound bound = kernel::RowError(kernel_, points_.dimension(), 0.0, 0.0);
+  const double terms = std::abs(sum) + 2 * negative_sum_;
+  return 1.01 * (2 * (bound.relative * terms + bound.absolute * weight_sum_) +
+                 (4 * terms + total_ + std::abs(mu.hi)) * kUnit * static_cast<double>(stride_ + 8));
+}
+
 SupportSet::Gradient SupportSet::CoarseGradient(GroupIndex group,
                                                 const TokenTable& tokens,
                                                 double slack,
@@ -362,15 +382,8 @@ SupportSet::Gradient SupportSet::CoarseGradient(GroupIndex group,
   const kernel::RowErrorBound bound =
       kernel::RowError(kernel_, key.size(), square, largest_square_);
 
-  std::span<const uint32_t> stale;
-  float* kept = rows_.Find(group, stale);
+  const float* kept = largest < kLargestKept ? rows_.Find(group, kernel_, key) : nullptr;
   if (kept != nullptr) {
-    for (const uint32_t slot : stale) {
-      // A slot that is free again has no weight: what stands there does not matter.
-      if (entries_[slot].role == Role::kFree) continue;
-      const auto value = kernel::EvaluateDouble(kernel_, key, tokens.Key(entries_[slot].group));
-      kept[slot] = static_cast<float>(std::min(value.value, kLargestKept));
-    }
     const Gradient result = gradient(DotSingle(kept, weights_.data(), points_.size()),
                                      bound.relative + 2 * kSingleUnit, bound.absolute + 0x1p-149);
     if (std::abs(result.h.hi) > result.error + slack) return result;
@@ -378,8 +391,7 @@ SupportSet::Gradient SupportSet::CoarseGradient(GroupIndex group,
   kernel::Row(kernel_, key, points_, row_.data());
   const double sum = DotDouble(row_.data(), weights_.data(), points_.size());
   if (keep && kept == nullptr && largest < kLargestKept) {
-    std::ranges::transform(std::span(row_).first(points_.size()), rows_.Add(group),
-                           [](double value) { return static_cast<float>(value); });
+    rows_.Add(group, std::span<const double>(row_).first(points_.size()));
   }
   return gradient(sum, bound.relative, bound.absolute);
 }
@@ -429,7 +441,7 @@ void SupportSet::SetMuToUpperEnd() {
   mu = upper;
 }
 
-double SupportSet::TakeDrift() {
+SupportSet::Drift SupportSet::TakeDrift() {
   delta_.assign(stride_, 0.0);
   row_error_.assign(stride_, 0.0);  // G delta
   double absolute = 0.0;
@@ -448,8 +460,9 @@ double SupportSet::TakeDrift() {
   const double square = DotDouble(row_error_.data(), delta_.data(), stride_);
   // What rounding can have taken from the square: the terms cancel, near-duplicates almost wholly.
   const double rounding = absolute * absolute * 4 * kUnit * static_cast<double>(moved + 4);
-  const double drift =
-      2 * std::sqrt(std::max(square, 0.0) + rounding) + std::abs((mu - reference_mu_).hi);
+  constexpr double kWiden = 1 + 0x1p-40;
+  const Drift drift{.path = 2 * std::sqrt(std::max(square, 0.0) + rounding) * kWiden,
+                    .mu = std::abs((mu - reference_mu_).hi) * kWiden};
   reference_mu_ = mu;
   for (Slot slot = 0; slot < entries_.size(); ++slot) {
     if (entries_[slot].role != Role::kLeaving) continue;
@@ -457,7 +470,7 @@ double SupportSet::TakeDrift() {
     entries_[slot] = {};
     free_.push_back(slot);
   }
-  return drift * (1 + 0x1p-40);
+  return drift;
 }
 
 }  // namespace lethe::svdd

@@ -46,7 +46,7 @@ class SupportSet {
   };
 
   SupportSet(const kernel::Kernel& kernel, double total, size_t dimension)
-      : kernel_(kernel), total_(total), points_(dimension) {}
+      : kernel_(kernel), total_(total), points_(dimension), rows_(dimension) {}
 
   // Everything but the kernel and total.
   void Clear();
@@ -114,8 +114,24 @@ class SupportSet {
   // and an error slot.
   void SetMuToUpperEnd();
 
-  // How far (w, mu) moved since the last call, rounded up: 2 |dw|_K + |dmu|. Frees leaving slots.
-  double TakeDrift();
+  // How far (w, mu) moved since the last call, rounded up. Frees leaving slots.
+  struct Drift {
+    double path = 0.0;  // 2 |dw|_K
+    double mu = 0.0;    // |dmu|
+  };
+  Drift TakeDrift();
+
+  double total() const { return total_; }
+  // Counts up whenever a slot is given to another key; from 1.
+  uint64_t Assignment(Slot slot) const { return assignments_[slot]; }
+  // The weights in double, 0 for slots without one; one number a slot, rounded up to the points'
+  // block.
+  std::span<const double> Weights() const;
+  // Kernel values of any key with the slots', of the same size. |error| by kernel::RowError.
+  void RowOfKey(std::span<const double> key, std::vector<double>& row) const;
+  // A bound on the error of 2 sum - total + mu, where `sum` is that of a row times the weights;
+  // kernels with unit diagonal only.
+  double CoarseError(double sum) const;
 
   DoubleDouble mu;
 
@@ -133,6 +149,8 @@ class SupportSet {
   kernel::PointBlocks points_;      // keys of the slots
   absl::flat_hash_map<GroupIndex, Slot> by_group_;
   std::vector<Slot> free_;
+  std::vector<uint64_t> assignments_;  // by slot
+  uint64_t last_assignment_ = 0;
   std::vector<Slot> margin_;
   CholeskyFactor<DoubleDouble> factor_;
   DoubleDouble reference_mu_;

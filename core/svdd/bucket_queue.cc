@@ -1,4 +1,4 @@
-#include "core/svdd/reserve_pool.h"
+#include "core/svdd/bucket_queue.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,41 +6,41 @@
 
 namespace lethe::svdd {
 
-uint32_t ReservePool::IndexOf(double number) {
+uint32_t BucketQueue::IndexOf(double number) {
   return static_cast<uint32_t>(std::fmod(number, static_cast<double>(kBuckets)));
 }
 
-uint32_t ReservePool::BucketOf(double key) const {
+uint32_t BucketQueue::BucketOf(double key) const {
   const double number = std::max(std::floor(key / width_), base_);
   return number < base_ + static_cast<double>(kBuckets) ? IndexOf(number) : uint32_t{kBuckets};
 }
 
-void ReservePool::Put(Item item) {
+void BucketQueue::Put(KeyedGroup item) {
   const uint32_t bucket = BucketOf(item.key);
   places_[item.group] = {bucket, static_cast<uint32_t>(buckets_[bucket].size())};
   buckets_[bucket].push_back(item);
   if (bucket == kBuckets) far_min_ = std::min(far_min_, item.key);
 }
 
-void ReservePool::Set(GroupIndex group, double key) {
+void BucketQueue::Set(GroupIndex group, double key) {
   Remove(group);
   if (group >= places_.size()) places_.resize(group + 1);
   Put({key, group});
   ++size_;
 }
 
-void ReservePool::Remove(GroupIndex group) {
+void BucketQueue::Remove(GroupIndex group) {
   if (!Contains(group)) return;
   const Place place = std::exchange(places_[group], Place());
-  std::vector<Item>& bucket = buckets_[place.bucket];
+  std::vector<KeyedGroup>& bucket = buckets_[place.bucket];
   bucket[place.index] = bucket.back();
   bucket.pop_back();
   if (place.index < bucket.size()) places_[bucket[place.index].group].index = place.index;
   --size_;
 }
 
-void ReservePool::Clear() {
-  for (std::vector<Item>& bucket : buckets_) bucket.clear();
+void BucketQueue::Clear() {
+  for (std::vector<KeyedGroup>& bucket : buckets_) bucket.clear();
   places_.clear();
   base_ = 0.0;
   far_min_ = std::numeric_limits<double>::infinity();
@@ -48,17 +48,17 @@ void ReservePool::Clear() {
 }
 
 // Looks again at the groups beyond the buckets, whose range has moved on.
-void ReservePool::SpreadFar() {
-  std::vector<Item> far = std::exchange(buckets_[kBuckets], {});
+void BucketQueue::SpreadFar() {
+  std::vector<KeyedGroup> far = std::exchange(buckets_[kBuckets], {});
   far_min_ = std::numeric_limits<double>::infinity();
-  for (const Item& item : far) Put(item);
+  for (const KeyedGroup& item : far) Put(item);
 }
 
-void ReservePool::TakeReached(double drift, std::vector<Item>& reached) {
-  const double last = std::max(std::floor(drift / width_), base_);
-  const auto take = [&](std::vector<Item>& bucket) {
+void BucketQueue::TakeReached(double threshold, std::vector<KeyedGroup>& reached) {
+  const double last = std::max(std::floor(threshold / width_), base_);
+  const auto take = [&](std::vector<KeyedGroup>& bucket) {
     for (size_t i = 0; i < bucket.size();) {
-      if (bucket[i].key > drift) {
+      if (bucket[i].key > threshold) {
         ++i;
         continue;
       }
@@ -68,24 +68,24 @@ void ReservePool::TakeReached(double drift, std::vector<Item>& reached) {
   };
   const double steps = std::min(last - base_, static_cast<double>(kBuckets - 1));
   for (double step = 0.0; step <= steps; ++step) take(buckets_[IndexOf(base_ + step)]);
-  if (drift >= far_min_) {
+  if (threshold >= far_min_) {
     take(buckets_[kBuckets]);
     far_min_ = std::numeric_limits<double>::infinity();
-    for (const Item& item : buckets_[kBuckets]) far_min_ = std::min(far_min_, item.key);
+    for (const KeyedGroup& item : buckets_[kBuckets]) far_min_ = std::min(far_min_, item.key);
   }
   base_ = last;
   // The last bucket's range is now within the others'.
   if (far_min_ < (base_ + static_cast<double>(kBuckets / 2)) * width_) SpreadFar();
 }
 
-double ReservePool::MinKey() const {
+double BucketQueue::MinKey() const {
   double least = buckets_[kBuckets].empty() ? std::numeric_limits<double>::infinity() : far_min_;
   if (buckets_[kBuckets].size() == size_) return least;
   const size_t first = IndexOf(base_);
   for (size_t step = 0; step < kBuckets; ++step) {
-    const std::vector<Item>& bucket = buckets_[(first + step) % kBuckets];
+    const std::vector<KeyedGroup>& bucket = buckets_[(first + step) % kBuckets];
     if (bucket.empty()) continue;
-    for (const Item& item : bucket) least = std::min(least, item.key);
+    for (const KeyedGroup& item : bucket) least = std::min(least, item.key);
     break;
   }
   return least;
