@@ -58,6 +58,16 @@ std::string Escaped(absl::string_view text) {
   return out;
 }
 
+// Three digits, without zeros behind the point.
+std::string Label(double value) {
+  std::string label = Short(value, 3);
+  if (label.find('.') == std::string::npos) return label;
+  const size_t exponent = std::min(label.find('e'), label.size());
+  size_t end = label.find_last_not_of('0', exponent - 1) + 1;
+  if (label[end - 1] == '.') --end;
+  return label.erase(end, exponent - end);
+}
+
 // Positions of values along an axis of pixels [from, to].
 class Scale {
  public:
@@ -112,18 +122,12 @@ class Scale {
     for (int i = 0; low_ + i * step_ <= high_ + step_ * 1e-6; ++i) {
       const double at = low_ + i * step_;
       if (!logarithmic_) {
-        ticks.push_back({(*this)(at), Short(std::abs(at) < step_ * 1e-9 ? 0.0 : at, 3)});
-        // A tick such as 0.200 reads better without its zeros.
-        std::string& label = ticks.back().label;
-        if (label.find('.') != std::string::npos && label.find('e') == std::string::npos) {
-          label.erase(label.find_last_not_of('0') + 1);
-          if (label.back() == '.') label.pop_back();
-        }
+        ticks.push_back({(*this)(at), Label(std::abs(at) < step_ * 1e-9 ? 0.0 : at)});
       } else if (zero_ && i == 0) {
         ticks.push_back({from_, "0"});
       } else {
         const double value = std::pow(10.0, at);
-        ticks.push_back({(*this)(value), std::abs(at) <= 4 ? absl::StrFormat("%.10g", value)
+        ticks.push_back({(*this)(value), std::abs(at) <= 3 ? absl::StrFormat("%.10g", value)
                                                            : absl::StrFormat("1e%d", int(at))});
       }
     }
@@ -249,7 +253,7 @@ class Drawing {
             &body_, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" class=\"%s%s\"/>\n",
             left, y + 1, std::max(x - left, 1.0), kBar - 2, Colour(s),
             series.published ? " pale" : "");
-        Text(std::max(x, left) + 5, y + 12, Short(*series.y[c], 3), "note");
+        Text(std::max(x, left) + 5, y + 12, Label(*series.y[c]), "note");
       }
     }
     Stroke(left, top, left, bottom, "axis");

@@ -107,6 +107,20 @@ class TableText {
   std::vector<bool> left_;
 };
 
+// "1 .. 100 205" for 1 to 100 and 205.
+std::string Runs(const std::vector<uint64_t>& numbers) {
+  if (numbers.empty()) return "none";
+  std::vector<std::string> runs;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
+    runs.push_back(last - i < 2 ? absl::StrCat(numbers[i])
+                                : absl::StrCat(numbers[i], " .. ", numbers[last]));
+    i = last - i < 2 ? i + 1 : last + 1;
+  }
+  return absl::StrJoin(runs, " ");
+}
+
 }  // namespace
 
 std::string Short(double value, int digits) {
@@ -153,12 +167,11 @@ std::string AsText(const Report& report) {
   const Machine& machine = report.machine;
   absl::StrAppend(
       &text, "\n",
-      Wrapped(absl::StrFormat(
-                  "%s, %d CPUs, %s GiB, %s; %s %s; threads %d; seeds %s; %s s%s", machine.cpu,
-                  machine.cpus, Short(machine.memory_gib, 3), machine.system, machine.compiler,
-                  machine.flags, report.result.threads,
-                  report.result.seeds.empty() ? "none" : absl::StrJoin(report.result.seeds, " "),
-                  Short(report.seconds, 3), report.quick ? "; quick form" : ""),
+      Wrapped(absl::StrFormat("%s, %d CPUs, %s GiB, %s; %s %s; threads %d; seeds %s; %s s%s",
+                              machine.cpu, machine.cpus, Short(machine.memory_gib, 3),
+                              machine.system, machine.compiler, machine.flags,
+                              report.result.threads, Runs(report.result.seeds),
+                              Short(report.seconds, 3), report.quick ? "; quick form" : ""),
               kWidth, 2),
       "\n");
   return text;

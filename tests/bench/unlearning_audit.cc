@@ -61,11 +61,17 @@ struct Tally {
   Deviation decay;  // coefficient decay against the judge
 };
 
+// Where a support's handle is among `handles`.
+size_t Position(const svdd::SupportToken& support, std::span<const svdd::TokenHandle> handles) {
+  const auto at = std::find(handles.begin(), handles.end(), support.handle);
+  LETHE_CHECK(at != handles.end());  // weight on a forgotten token
+  return static_cast<size_t>(at - handles.begin());
+}
+
 std::string Partition(const svdd::Snapshot& state, std::span<const svdd::TokenHandle> handles) {
   std::string letters(handles.size(), 'R');
   for (const svdd::SupportToken& support : state.supports) {
-    const auto at = std::find(handles.begin(), handles.end(), support.handle) - handles.begin();
-    letters[static_cast<size_t>(at)] = support.label == svdd::Label::kMargin ? 'S' : 'E';
+    letters[Position(support, handles)] = support.label == svdd::Label::kMargin ? 'S' : 'E';
   }
   return letters;
 }
@@ -73,8 +79,7 @@ std::string Partition(const svdd::Snapshot& state, std::span<const svdd::TokenHa
 Vector Weights(const svdd::Snapshot& state, std::span<const svdd::TokenHandle> handles) {
   Vector weights(handles.size(), 0.0);
   for (const svdd::SupportToken& support : state.supports) {
-    const auto at = std::find(handles.begin(), handles.end(), support.handle) - handles.begin();
-    weights[static_cast<size_t>(at)] = support.alpha;
+    weights[Position(support, handles)] = support.alpha;
   }
   return weights;
 }
