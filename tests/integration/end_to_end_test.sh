@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # end_to_end_test.sh BIN: the quick start in small, with the real programs on made-up data: insert from CSV
 # and NDJSON, query, forget, verify offline, restart; then a second server that is fed with the survivors
-# only must show the same state digest.
+# only must show the same state digest; there, edit and evict.
 set -euo pipefail
 bin=$1
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -178,6 +178,72 @@ lethe memory create visits --gamma 0.5 --capacity 20 --key-dimension 3 --value-d
 equal "tokens of a memory made again" "$(count)" 0
 lethe insert --file survivors.csv "${columns[@]}" >/dev/null
 equal "digest of a memory made again" "$(digest)" "$left"
+
+# Edit: the plan first, then as one change; the state is that of a memory that got the new content last.
+cat >edit.ndjson <<'END'
+{"id":"visit-3","subject":"person-3","key":[0.1,0.1,0.1],"value":[0.5],"labels":{"corrected":"yes"}}
+{"id":"visit-205","key":[-0.4,0.2,0.3],"value":[0.25]}
+END
+status 1 lethe edit --file edit.ndjson
+said 'would edit       2'
+equal "digest after the plan of an edit" "$(digest)" "$left"
+printf '{"id":"nobody","key":[1,1,1],"value":[1]}\n' >nobody.ndjson
+status 69 lethe edit --file nobody.ndjson --yes
+said 'line 1: id: there is no token with this id'
+status 0 lethe edit --file edit.ndjson --yes -o json --request-id edit-1
+equal "edited" "$(field edited <said)" 2
+edited=$(field state_digest <said)
+edit_certificate=$(field certificate_id <said)
+equal "digest after the edit" "$(digest)" "$edited"
+status 0 lethe edit --file edit.ndjson --yes -o json --request-id edit-1
+equal "edit replayed" "$(field certificate_id <said)" "$edit_certificate"
+status 0 lethe edit --file edit.ndjson --yes -o json
+equal "edited again" "$(field unchanged <said)" 2
+equal "certificate of an edit without effect" "$(field certificate_id <said)" ""
+lethe memory create expected --gamma 0.5 --capacity 20 --key-dimension 3 --value-dimension 1 >/dev/null
+grep -vE '^visit-(3|205),' survivors.csv >others.csv
+lethe insert --memory expected --file others.csv "${columns[@]}" >/dev/null
+lethe insert --memory expected --file edit.ndjson >/dev/null
+equal "digest of a memory that got the new content last" "$(LETHE_MEMORY=expected digest)" "$edited"
+
+# Evict: no readout changes in any digit, and the restarted server has the same state.
+ask() { lethe query --key 0.1,0.2,-0.1 --key=-0.5,0,0.5 --key 3,3,3 --top 400 -o jsonl; }
+ask >before
+status 1 lethe evict --budget 200
+said 'would take out    188'
+equal "digest after the plan of an eviction" "$(digest)" "$edited"
+status 1 lethe evict --budget 0 --yes
+status 0 lethe evict --budget 200 --yes -o json --request-id evict-1
+equal "evicted" "$(field evicted <said)" 188
+equal "retained" "$(field retained <said)" 200
+evicted=$(field state_digest <said)
+evict_certificate=$(field certificate_id <said)
+equal "tokens after the eviction" "$(count)" 200
+equal "digest after the eviction" "$(digest)" "$evicted"
+ask >after
+status 0 cmp before after
+status 0 lethe evict --budget 200 --yes -o json
+equal "evicted again" "$(field evicted <said)" 0
+equal "certificate of an eviction without effect" "$(field certificate_id <said)" ""
+status 0 lethe certificate show "$evict_certificate"
+said 'retained  200'
+said 'measured-against-retained-tokens'
+status 0 lethe certificate list
+said 'edit'
+said 'evict'
+fresh_key=$(lethe tenant get -o json | field verification_key)
+lethe certificate export --out fresh-certificates >/dev/null
+lethed_kill
+lethed_start "$work/fresh"
+equal "digest after the eviction and kill -9" "$(digest)" "$evicted"
+status 0 lethe evict --budget 200 --yes -o json --request-id evict-1
+equal "eviction replayed after kill -9" "$(field replayed <said)" true
+status 0 lethe memory describe --refit -o json
+equal "verdict of a refit after the eviction" "$(field verdict <said)" bit-identical
+status 0 "$bin/lethe-verify" chain fresh-certificates/chain.jsonl --key "$fresh_key" --count 3
+said 'evict'
+status 0 "$bin/lethe-verify" certificate "$(find fresh-certificates -name '2-*.json')" --key "$fresh_key"
+said 'budget 200: 188 taken from the reserve, 0 surplus copies; 200 retained'
 stop
 
 # Nothing personal in the servers' logs.

@@ -1,12 +1,13 @@
 // kill_stream LETHED FOLDER ROUNDS SEED [TOKENS.csv]
 //
 // Kills a server with SIGKILL at random moments, of a stream of inserts and every third time of a
-// forget, starts it again, and demands after each kill:
+// forget, an eviction or an edit, starts it again, and demands after each kill:
 //   * nothing acknowledged is lost: every acknowledged token is there with the same content, no
-//     acknowledged forget is undone, and its stored answer comes back by its request id;
+//     acknowledged erasure is undone, and its stored answer comes back by its request id;
 //   * nothing is half there: the tokens present are a prefix of what was sent, in order;
 //   * the state digest equals that of a second server, never killed, that was given the same.
-// At the end the digest equals that of a fresh memory which was fed with the survivors only.
+// What an eviction took is inserted again, so that the stream goes on with all it had. At the end
+// the digest equals that of a fresh memory which was fed with the survivors only.
 //
 // TOKENS.csv: header, then id,subject,key...,value,value. Without it 1,500 tokens are made from the
 // seed. Prints one `name=value` line a figure; exits 0 when all held, 1 when not, 2 when it could
@@ -22,6 +23,8 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -163,7 +166,6 @@ class Trial {
       : seed_(seed),
         random_(random),
         tokens_(std::move(tokens)),
-        erased_(tokens_.size(), false),
         server_(lethed, folder + "/killed"),
         reference_(lethed, folder + "/reference") {}
 
@@ -175,10 +177,14 @@ class Trial {
       CreateMemories(client, tokens_.front().key.size());
     }
     for (uint64_t round = 0; round < rounds; ++round) {
-      if (round % 3 == 2 && next_ > 0) {
-        ForgetAndKill(round);
-      } else {
+      if (round % 3 != 2 || live_.empty()) {
         StreamAndKill(rounds - round);
+      } else if (round % 9 == 2) {
+        ForgetAndKill(round);
+      } else if (round % 9 == 5) {
+        EvictAndKill(round);
+      } else {
+        EditAndKill(round);
       }
       CompareDigests(absl::StrCat("after kill ", round + 1));
       ++kills_;
@@ -189,11 +195,13 @@ class Trial {
   void Print() const {
     std::cout << "seed=" << seed_ << "\nkills=" << kills_
               << "\nkills_with_unacknowledged=" << in_flight_
-              << "\nkills_during_stream=" << kills_ - forget_kills_
-              << "\nkills_during_forget=" << forget_kills_ << "\ntokens=" << tokens_.size()
+              << "\nkills_during_stream=" << kills_ - forgets_ - evictions_ - edits_
+              << "\nkills_during_forget=" << forgets_ << "\nkills_during_evict=" << evictions_
+              << "\nkills_during_edit=" << edits_ << "\ntokens=" << tokens_.size()
               << "\nacknowledged=" << acknowledged_ << "\nlost=" << lost_
-              << "\nforgotten_subjects=" << forgotten_ << "\ndigests_equal=" << equal_ << "/"
-              << compared_ << "\n";
+              << "\nforgotten_subjects=" << forgets_ << "\nevicted_tokens=" << evicted_
+              << "\nedited_tokens=" << edited_ << "\ndigests_equal=" << equal_ << "/" << compared_
+              << "\n";
   }
 
   // A trial in which no kill met work in progress shows nothing.
@@ -249,52 +257,131 @@ class Trial {
 
     Get(server_.Start(), "start after a kill");
     const uint64_t present = Present(server_);
-    const uint64_t before = next_;
-    next_ = present + ErasedBefore(tokens_.size());
-    if (next_ < acknowledged) lost_ += acknowledged - next_;
-    Demand(next_ >= acknowledged, "acknowledged tokens are lost");
+    if (present < live_.size() + (acknowledged - next_)) {
+      lost_ += live_.size() + (acknowledged - next_) - present;
+    }
+    Demand(lost_ == 0, "acknowledged tokens are lost");
+    const std::vector<Token> arrived = Slice(next_, next_ + (present - live_.size()));
+    next_ += arrived.size();
     Demand(next_ <= sent, "there are tokens that were never sent");
+    live_.insert(live_.end(), arrived.begin(), arrived.end());
     Client restarted = server_.Connect();
-    InsertAll(restarted, kMemory, Retained(0), client::InsertOutcome::kUnchanged);
+    InsertAll(restarted, kMemory, live_, client::InsertOutcome::kUnchanged);
     Demand(Present(server_) == present, "tokens that were there before were inserted again");
     Client reference = reference_.Connect();
-    InsertAll(reference, kMemory, Retained(before), client::InsertOutcome::kInserted);
+    InsertAll(reference, kMemory, arrived, client::InsertOutcome::kInserted);
   }
 
-  void ForgetAndKill(uint64_t round) {
-    const std::string subject = tokens_[Uniform(0, next_ - 1)].subject;
-    client::ForgetRequest request{
-        .name = kMemory, .subject = subject, .request_id = absl::StrCat("forget-", round)};
-    absl::StatusOr<client::ForgetResult> first = absl::UnknownError("not called");
+  // Sends an erasure of any kind, kills the server meanwhile, asks again after the restart, and
+  // does the same on the reference; returns the answer. `left` is the number of tokens that should
+  // be there after an acknowledged one.
+  template <typename Request, typename Call, typename Left>
+  auto EraseAndKill(const Request& request, const Call& call, const Left& left) {
+    using Result = typename std::invoke_result_t<Call, Client&, const Request&>::value_type;
+    absl::StatusOr<Result> first = absl::UnknownError("not called");
     {
       Client client = server_.Connect({.max_attempts = 1});
       Killer killer(server_, 0, absl::Microseconds(Uniform(0, 20000)));
-      first = client.Forget(request);
+      first = call(client, request);
     }
-    ++forget_kills_;
     Get(server_.Start(), "start after a kill");
     Client client = server_.Connect();
     if (!first.ok()) {
       ++in_flight_;
     } else {
-      Demand(Present(server_) == next_ - ErasedBefore(next_) - first->erased,
-             "an acknowledged forget was undone");
+      Demand(Present(server_) == left(*first), "an acknowledged erasure was undone");
     }
-    const client::ForgetResult again = Get(client.Forget(request), "forget again");
+    const Result again = Get(call(client, request), "ask again");
     if (first.ok()) {
-      Demand(again.replayed, "the answer to an acknowledged forget was not kept");
-      Demand(again.certificate_id == first->certificate_id && again.erased == first->erased &&
+      Demand(again.replayed, "the answer to an acknowledged request was not kept");
+      Demand(again.certificate_id == first->certificate_id && again.after == first->after &&
                  again.state_digest == first->state_digest,
              "the kept answer differs from the acknowledged one");
     }
     Client reference = reference_.Connect();
-    const client::ForgetResult there = Get(reference.Forget(request), "forget on the reference");
-    Demand(there.erased == again.erased, "the two servers erased different numbers of tokens");
+    const Result there = Get(call(reference, request), "the same on the reference");
+    Demand(there.after == again.after && left(there) == left(again),
+           "the two servers erased different numbers of tokens");
     Demand(there.state_digest == again.state_digest, "the two servers report different digests");
-    for (size_t i = 0; i < next_; ++i) {
-      if (tokens_[i].subject == subject) erased_[i] = true;
+    Demand(Present(server_) == left(again), "another number of tokens is left than was said");
+    return again;
+  }
+
+  void ForgetAndKill(uint64_t round) {
+    const std::string subject = live_[Uniform(0, live_.size() - 1)].subject;
+    const client::ForgetRequest request{
+        .name = kMemory, .subject = subject, .request_id = absl::StrCat("forget-", round)};
+    const uint64_t before = live_.size();
+    EraseAndKill(
+        request, [](Client& c, const client::ForgetRequest& r) { return c.Forget(r); },
+        [before](const client::ForgetResult& result) { return before - result.erased; });
+    std::erase_if(live_, [&](const Token& token) { return token.subject == subject; });
+    ++forgets_;
+  }
+
+  void EvictAndKill(uint64_t round) {
+    const client::EvictRequest request{.name = kMemory,
+                                       .budget = Uniform(1, live_.size()),
+                                       .request_id = absl::StrCat("evict-", round)};
+    const client::EvictResult result = EraseAndKill(
+        request, [](Client& c, const client::EvictRequest& r) { return c.Evict(r); },
+        [](const client::EvictResult& r) { return r.retained; });
+    Demand(result.evicted + result.retained == live_.size(), "an eviction does not add up");
+    CompareDigests("after an eviction");
+    // Which ones went is told by inserting all of them again; they come back as the newest.
+    Client client = server_.Connect();
+    Client reference = reference_.Connect();
+    const std::vector<bool> gone = InsertMissing(client);
+    Demand(InsertMissing(reference) == gone, "the two servers evicted different tokens");
+    std::vector<Token> kept;
+    std::vector<Token> back;
+    for (size_t i = 0; i < live_.size(); ++i) (gone[i] ? back : kept).push_back(live_[i]);
+    Demand(back.size() == result.evicted, "other tokens are gone than the answer says");
+    live_ = std::move(kept);
+    live_.insert(live_.end(), back.begin(), back.end());
+    evicted_ += back.size();
+    ++evictions_;
+  }
+
+  void EditAndKill(uint64_t round) {
+    client::EditRequest request{.name = kMemory, .request_id = absl::StrCat("edit-", round)};
+    std::vector<Token> rest = live_;
+    for (uint64_t count = Uniform(1, 6); count > 0 && !rest.empty(); --count) {
+      const auto place = rest.begin() + static_cast<std::ptrdiff_t>(Uniform(0, rest.size() - 1));
+      Token token = *place;
+      rest.erase(place);
+      token.payload = request.request_id;
+      token.value[0] += 1.0;
+      if (Uniform(0, 1) == 0) token.key[0] += 0.125;
+      request.tokens.push_back(std::move(token));
     }
-    ++forgotten_;
+    const uint64_t before = live_.size();
+    const client::EditResult result = EraseAndKill(
+        request, [](Client& c, const client::EditRequest& r) { return c.Edit(r); },
+        [before](const client::EditResult&) { return before; });
+    Demand(result.edited == request.tokens.size(), "an edit left tokens out");
+    live_ = std::move(rest);
+    live_.insert(live_.end(), request.tokens.begin(), request.tokens.end());
+    Client client = server_.Connect();
+    InsertAll(client, kMemory, live_, client::InsertOutcome::kUnchanged);
+    edited_ += result.edited;
+    ++edits_;
+  }
+
+  // Inserts live_; tells which were not there.
+  std::vector<bool> InsertMissing(Client& client) {
+    std::vector<bool> missing;
+    for (size_t from = 0; from < live_.size(); from += kInsertBatch) {
+      const std::vector<Token> batch(
+          live_.begin() + static_cast<std::ptrdiff_t>(from),
+          live_.begin() + static_cast<std::ptrdiff_t>(std::min(from + kInsertBatch, live_.size())));
+      for (const client::InsertedToken& token :
+           Get(client.Insert(kMemory, batch), "insert").tokens) {
+        Demand(token.outcome != client::InsertOutcome::kRejected, "a token was rejected");
+        missing.push_back(token.outcome == client::InsertOutcome::kInserted);
+      }
+    }
+    return missing;
   }
 
   void Finish() {
@@ -307,12 +394,13 @@ class Trial {
   void FinishStream() {
     Client client = server_.Connect();
     Client reference = reference_.Connect();
-    std::vector<Token> rest(tokens_.begin() + static_cast<std::ptrdiff_t>(next_), tokens_.end());
+    const std::vector<Token> rest = Slice(next_, tokens_.size());
     InsertAll(client, kMemory, rest, client::InsertOutcome::kInserted);
     InsertAll(reference, kMemory, rest, client::InsertOutcome::kInserted);
     next_ = tokens_.size();
+    live_.insert(live_.end(), rest.begin(), rest.end());
     CompareDigests("at the end");
-    InsertAll(reference, kSurvivors, Retained(0), client::InsertOutcome::kInserted);
+    InsertAll(reference, kSurvivors, live_, client::InsertOutcome::kInserted);
     ++compared_;
     Demand(Get(reference.Describe(kSurvivors), "describe").state_digest ==
                Get(client.Describe(kMemory), "describe").state_digest,
@@ -336,34 +424,28 @@ class Trial {
     return partition.margin + partition.error + partition.reserve;
   }
 
-  uint64_t ErasedBefore(size_t end) const {
-    return static_cast<uint64_t>(
-        std::count(erased_.begin(), erased_.begin() + static_cast<std::ptrdiff_t>(end), true));
-  }
-
-  // The tokens from `from` that should be there.
-  std::vector<Token> Retained(size_t from) const {
-    std::vector<Token> retained;
-    for (size_t i = from; i < next_; ++i) {
-      if (!erased_[i]) retained.push_back(tokens_[i]);
-    }
-    return retained;
+  std::vector<Token> Slice(size_t from, size_t to) const {
+    return std::vector<Token>(tokens_.begin() + static_cast<std::ptrdiff_t>(from),
+                              tokens_.begin() + static_cast<std::ptrdiff_t>(to));
   }
 
   const uint64_t seed_;
   std::mt19937_64 random_;
   const std::vector<Token> tokens_;
-  std::vector<bool> erased_;  // by index in tokens_
-  size_t next_ = 0;           // tokens_[0, next_) went in, those erased since left out again
+  std::vector<Token> live_;  // what should be there, in order
+  size_t next_ = 0;          // tokens_[0, next_) went in
   ServerProcess server_;
   ServerProcess reference_;
 
   uint64_t kills_ = 0;
   uint64_t in_flight_ = 0;
-  uint64_t forget_kills_ = 0;
+  uint64_t forgets_ = 0;
+  uint64_t evictions_ = 0;
+  uint64_t edits_ = 0;
+  uint64_t evicted_ = 0;
+  uint64_t edited_ = 0;
   uint64_t acknowledged_ = 0;
   uint64_t lost_ = 0;
-  uint64_t forgotten_ = 0;
   uint64_t equal_ = 0;
   uint64_t compared_ = 0;
 };

@@ -173,8 +173,9 @@ TEST(RecordsTest, CutOrLengthenedBlobsAreDataLoss) {
     EXPECT_THAT(DecodeAnswer(answer + "x"), HasCode(kDataLoss));
     for (char kind = 0; kind < 8; ++kind) {
       std::string other = answer;
-      if (std::exchange(other[0], kind) != kind)
+      if (std::exchange(other[0], kind) != kind) {
         EXPECT_THAT(DecodeAnswer(other), HasCode(kDataLoss));
+      }
     }
   }
   EXPECT_THAT(DecodeConfig(config + "x"), HasCode(kDataLoss));

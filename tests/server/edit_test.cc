@@ -108,8 +108,8 @@ TEST(EditTest, EveryPartOfTheContentCounts) {
     service.Insert("m", Spiral(6));
     const std::string before = service.Digest("m");
     TokenInput token = Spiral(6)[5];
-    if (part == 0) token.payload = "new";
-    if (part == 1) token.subject = "new";
+    if (part == 0) token.payload = std::string("new");
+    if (part == 1) token.subject = std::string("new");
     if (part == 2) token.labels = {{"new", "label"}};
     if (part == 3) token.value[0] += 1;
     if (part == 4) token.key[1] += 1;
@@ -182,19 +182,19 @@ TEST(EditTest, BadRequestsNameTheirFieldAndChangeNothing) {
   };
   refused("tokens", [](EditInput& e) { e.tokens.clear(); });
   refused("tokens", [](EditInput& e) { e.tokens.resize(10001, MakeToken("x", 1, 1)); });
-  refused("tokens[1].id", [](EditInput& e) { e.tokens[1].id = ""; });
-  refused("tokens[1].id", [](EditInput& e) { e.tokens[1].id = "\xff"; });
-  refused("tokens[1].id", [](EditInput& e) { e.tokens[1].id = "a0"; });
+  refused("tokens[1].id", [](EditInput& e) { e.tokens[1].id = std::string(""); });
+  refused("tokens[1].id", [](EditInput& e) { e.tokens[1].id = std::string("\xff"); });
+  refused("tokens[1].id", [](EditInput& e) { e.tokens[1].id = std::string("a0"); });
   refused("tokens[0].key", [](EditInput& e) { e.tokens[0].key = {1}; });
   refused("tokens[1].key[0]", [](EditInput& e) { e.tokens[1].key[0] = std::nan(""); });
   refused("tokens[1].value[0]", [](EditInput& e) { e.tokens[1].value[0] = 1e301; });
   refused("tokens[1].value", [](EditInput& e) { e.tokens[1].value = {}; });
-  refused("tokens[0].subject", [](EditInput& e) { e.tokens[0].subject = "a\n"; });
+  refused("tokens[0].subject", [](EditInput& e) { e.tokens[0].subject = std::string("a\n"); });
   refused("tokens[0].payload", [](EditInput& e) { e.tokens[0].payload.resize(65537); });
-  refused("tokens[0].labels", [](EditInput& e) { e.tokens[0].labels[""] = "x"; });
+  refused("tokens[0].labels", [](EditInput& e) { e.tokens[0].labels[""] = std::string("x"); });
   refused("request_id", [](EditInput& e) { e.request_id = std::string(129, 'r'); });
-  refused("tenant", [](EditInput& e) { e.tenant = ""; });
-  refused("memory", [](EditInput& e) { e.memory = "M"; });
+  refused("tenant", [](EditInput& e) { e.tenant = std::string(""); });
+  refused("memory", [](EditInput& e) { e.memory = std::string("M"); });
   EXPECT_THAT(service->Edit(EditOf("none", {MakeToken("a0", 1, 1)}), {}),
               Fails(kNotFound, "memory"));
   CallOptions gone;

@@ -45,7 +45,9 @@ void ExpectSameBits(const std::vector<QueryItem>& a, const std::vector<QueryItem
     }
     EXPECT_EQ(bits(a[i].log_denominator), bits(b[i].log_denominator)) << i;
     ASSERT_EQ(a[i].decision.has_value(), b[i].decision.has_value());
-    if (a[i].decision.has_value()) EXPECT_EQ(bits(*a[i].decision), bits(*b[i].decision)) << i;
+    if (a[i].decision.has_value()) {
+      EXPECT_EQ(bits(*a[i].decision), bits(*b[i].decision)) << i;
+    }
   }
 }
 

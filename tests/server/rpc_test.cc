@@ -48,12 +48,6 @@ grpc::Status RawCall(grpc::Channel* channel,
   return status;
 }
 
-template <typename Request, typename Response, typename Stub, typename Method>
-grpc::Status Call(Stub& stub, Method method, const Request& request, Response* response) {
-  Context context;
-  return (stub.*method)(&context, request, response);
-}
-
 TEST_F(RpcTest, TheWholeLifeOfATenant) {
   v1::CreateTenantRequest create;
   create.set_name("clinic");
@@ -286,6 +280,37 @@ TEST_F(RpcTest, BadInputNamesItsField) {
   forget("tokens.ids[1]", [](auto* r) { r->mutable_tokens()->add_ids(""); });
   forget("tokens.ids[1]", [&](auto* r) { r->mutable_tokens()->add_ids(bad_text); });
   forget("request_id", [](auto* r) { r->set_request_id(std::string(129, 'r')); });
+
+  v1::EvictResponse evicted;
+  const auto evict = [&](const char* field, const std::function<void(v1::EvictRequest*)>& spoil) {
+    v1::EvictRequest request;
+    request.set_tenant("t");
+    request.set_memory("m");
+    request.set_budget(3);
+    spoil(&request);
+    EXPECT_THAT(Call(*memories_, &v1::MemoryService::Stub::Evict, request, &evicted),
+                RpcFails(StatusCode::INVALID_ARGUMENT, field));
+  };
+  evict("budget", [](auto* r) { r->clear_budget(); });
+  evict("memory", [](auto* r) { r->set_memory(""); });
+  evict("request_id", [](auto* r) { r->set_request_id("\n"); });
+
+  v1::EditResponse edited;
+  const auto edit = [&](const char* field, const std::function<void(v1::EditRequest*)>& spoil) {
+    v1::EditRequest request;
+    request.set_tenant("t");
+    request.set_memory("m");
+    *request.mutable_tokens() = InsertOf(3).tokens();
+    spoil(&request);
+    EXPECT_THAT(Call(*memories_, &v1::MemoryService::Stub::Edit, request, &edited),
+                RpcFails(StatusCode::INVALID_ARGUMENT, field));
+  };
+  edit("tokens", [](auto* r) { r->clear_tokens(); });
+  edit("tokens[2].id", [](auto* r) { r->mutable_tokens(2)->clear_id(); });
+  edit("tokens[2].id", [](auto* r) { r->mutable_tokens(2)->set_id("a0"); });
+  edit("tokens[1].id", [&](auto* r) { r->mutable_tokens(1)->set_id(bad_text); });
+  edit("tokens[0].key", [](auto* r) { r->mutable_tokens(0)->clear_key(); });
+  edit("request_id", [](auto* r) { r->set_request_id(std::string(129, 'r')); });
   EXPECT_EQ(harness_->ListMemories("t", {})->items.size(), 1u);
   EXPECT_EQ(harness_->GetMemory("t", "m")->phase, svdd::Phase::kEmpty);
 }

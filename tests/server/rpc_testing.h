@@ -24,6 +24,12 @@ class Context : public grpc::ClientContext {
   Context() { set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30)); }
 };
 
+template <typename Request, typename Response, typename Stub, typename Method>
+grpc::Status Call(Stub& stub, Method method, const Request& request, Response* response) {
+  Context context;
+  return (stub.*method)(&context, request, response);
+}
+
 MATCHER(RpcOk, "") {
   *result_listener << arg.error_code() << ": " << arg.error_message();
   return arg.ok();

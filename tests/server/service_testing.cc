@@ -284,6 +284,27 @@ std::vector<audit::CertificateBody> VerifiedLog(Harness& service) {
   return bodies;
 }
 
+uint64_t Tokens(Harness& service, const std::string& memory) {
+  return Total(service->GetMemory("t", memory)->partition);
+}
+
+void FailOnce(Harness& service, const std::string& operation, const absl::Status& status) {
+  service.hooks().before = [operation, status, fired = false](const std::string& called) mutable {
+    if (fired || called != operation) return absl::OkStatus();
+    fired = true;
+    return status;
+  };
+}
+
+void LieOnce(Harness& service, const std::string& operation) {
+  service.hooks().after = [operation, fired = false](const std::string& called,
+                                                     const absl::Status& status) mutable {
+    if (fired || called != operation) return status;
+    fired = true;
+    return absl::UnavailableError("the outcome of the commit is unknown");
+  };
+}
+
 bool FilesHold(const Harness& service, const std::string& bytes) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(service.data())) {
     if (!entry.is_regular_file()) continue;

@@ -157,6 +157,13 @@ uint64_t Total(const svdd::PartitionCounts& partition);
 // Verifies the whole log of tenant "t" with its published key and returns the statements.
 std::vector<audit::CertificateBody> VerifiedLog(Harness& service);
 
+// How many tokens a memory holds.
+uint64_t Tokens(Harness& service, const std::string& memory);
+// Makes `operation` fail with `status`, once, before it reaches the store.
+void FailOnce(Harness& service, const std::string& operation, const absl::Status& status);
+// Lets `operation` reach the store, once, and then reports a failed COMMIT all the same.
+void LieOnce(Harness& service, const std::string& operation);
+
 // Whether any file of the data folder holds these bytes.
 bool FilesHold(const Harness& service, const std::string& bytes);
 
