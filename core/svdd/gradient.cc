@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "core/base/check.h"
 #include "core/base/mp_real.h"
 #include "core/base/status_macros.h"
 #include "core/kernel/exp.h"
