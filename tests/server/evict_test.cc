@@ -303,7 +303,7 @@ TEST(EvictTest, WithoutAMarginTheIntervalOfMuMayWiden) {
   ExpectSameBits(answers, Ask(service, "m"));
 }
 
-// The counter-example of docs/math.md, section 8: an evicted token could have carried weight later.
+// The counter-example: an evicted token could have carried weight later.
 TEST(EvictTest, TheFutureIsThatOfTheRetainedTokens) {
   Harness service;
   MemoryConfig config = SmallConfig(1);
