@@ -12,7 +12,7 @@ packages=(
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libeigen3-dev libsqlite3-dev libssl-dev libmpfr-dev libgmp-dev
   nlohmann-json3-dev libcli11-dev
-  libgtest-dev libgmock-dev libbenchmark-dev libboost-dev openssl sqlite3
+  libgtest-dev libgmock-dev libbenchmark-dev libboost-dev libsvm-dev openssl sqlite3
 )
 case "${1:-}" in
   "") ;;
