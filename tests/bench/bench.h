@@ -19,7 +19,7 @@
 
 namespace lethe::bench {
 
-// A flag of one bench, besides --json, --svg, --seed and --quick that all have.
+// A flag of one bench, besides those that all have (lethe_bench.cc).
 struct Flag {
   enum class Kind { kCount, kText };
   std::string name;   // "--trials"

@@ -374,11 +374,14 @@ TEST(ProgramTest, SelectsHoursOfAFileAndDrawsThem) {
   }
   const std::string json = Temporary("icu.json");
   const std::string svg = Temporary("icu.svg");
-  const Ran ran =
-      Bench(absl::StrCat("icu-selection --icu ", csv, " --json ", json, " --svg ", svg));
+  const std::string claims = Temporary("icu.claims");
+  const Ran ran = Bench(absl::StrCat("icu-selection --icu ", csv, " --json ", json, " --svg ", svg,
+                                     " --claims ", claims));
   EXPECT_LE(LongestLine(ran.out), 80U);
   ExpectReport("icu-selection", {ran.status, Slurp(json)}, 1);
   ExpectWellFormed(Slurp(svg));
+  EXPECT_THAT(Slurp(claims),
+              testing::MatchesRegex("ok ICU selection: .* \\(bar above every baseline\\)\n"));
 }
 
 TEST(ProgramTest, TheSameSeedGivesTheSameFigures) {

@@ -35,7 +35,9 @@ void PrintFlags(const std::vector<Flag>& flags) {
 void PrintCommonFlags() {
   std::cout << "\nFor every bench:\n";
   PrintRow("--json FILE", "also write the result as JSON; - for standard output, and no text");
-  PrintRow("--svg FILE", "also draw the result");
+  PrintRow("--svg FILE", "also draw the result; - as above");
+  PrintRow("--claims FILE",
+           "also write a line a claim, \"ok|short CLAIM: FIGURE (bar BAR)\"; - as above");
   PrintRow("--seed N", "first seed of the random generators (1)");
   PrintRow("--quick", "a smaller form that takes seconds");
   PrintRow("--help", "what a bench measures and its own flags");
@@ -46,7 +48,9 @@ void PrintHelp() {
                "       lethe-bench NAME [flags]\n"
                "       lethe-bench micro [Google Benchmark's flags]\n\nBenches:\n";
   for (const auto& [name, bench] : Benches()) PrintRow(name, bench.summary);
-  PrintRow("micro", "single operations of the core, by Google Benchmark");
+  PrintRow(
+      "micro",
+      "single operations of the core, by Google Benchmark; --benchmark_filter=REGEX takes some");
   PrintCommonFlags();
   bool first = true;
   for (const auto& [name, bench] : Benches()) {
@@ -77,6 +81,7 @@ struct Order {
   Settings settings;
   std::string json;
   std::string svg;
+  std::string claims;
   bool help = false;
 };
 
@@ -101,7 +106,8 @@ std::optional<std::string> Parse(const Bench& bench,
     for (const Flag& flag : bench.flags) {
       if (flag.name == name) own = &flag;
     }
-    if (own == nullptr && name != "--json" && name != "--svg" && name != "--seed") {
+    if (own == nullptr && name != "--json" && name != "--svg" && name != "--claims" &&
+        name != "--seed") {
       return absl::StrCat("no flag ", name, " for ", bench.name, "; see lethe-bench ", bench.name,
                           " --help");
     }
@@ -114,6 +120,8 @@ std::optional<std::string> Parse(const Bench& bench,
       order.json = *value;
     } else if (name == "--svg") {
       order.svg = *value;
+    } else if (name == "--claims") {
+      order.claims = *value;
     } else if (name == "--seed") {
       if (!absl::SimpleAtoi(*value, &order.settings.seed)) {
         return absl::StrCat("--seed: not a whole number: ", *value);
@@ -158,7 +166,8 @@ int RunBench(const Bench& bench, const std::vector<std::string>& words) {
   }
   const Report report{bench.name,    bench.summary,        *std::move(result),
                       ThisMachine(), order.settings.quick, took.count()};
-  if (order.json != "-" && order.svg != "-") std::cout << AsText(report) << std::flush;
+  if (order.json != "-" && order.svg != "-" && order.claims != "-")
+    std::cout << AsText(report) << std::flush;
   bool good = order.json.empty() || Write(order.json, AsJson(report));
   if (!order.svg.empty()) {
     if (report.result.plot.has_value()) {
@@ -167,7 +176,12 @@ int RunBench(const Bench& bench, const std::vector<std::string>& words) {
       std::cerr << "lethe-bench: " << bench.name << ": nothing to draw\n";
     }
   }
-  for (const Claim& claim : report.result.claims) good &= claim.ok;
+  std::string lines;
+  for (const Claim& claim : report.result.claims) {
+    absl::StrAppend(&lines, AsLine(claim), "\n");
+    good &= claim.ok;
+  }
+  if (!order.claims.empty()) good &= Write(order.claims, lines);
   return good ? 0 : 1;
 }
 

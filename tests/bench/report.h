@@ -30,6 +30,9 @@ struct Report {
   double seconds = 0.0;
 };
 
+// "ok|short CLAIM: FIGURE (bar BAR)".
+std::string AsLine(const Claim& claim);
+
 // No line is longer than 80 characters unless a single word is. A table that is wider is cut into
 // blocks that repeat its first column.
 std::string AsText(const Report& report);

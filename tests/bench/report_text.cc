@@ -147,6 +147,11 @@ std::string Wrapped(absl::string_view text, size_t width, size_t indent) {
   return out;
 }
 
+std::string AsLine(const Claim& claim) {
+  return absl::StrCat(claim.ok ? "ok " : "short ", claim.text, ": ", claim.figure, " (bar ",
+                      claim.bar, ")");
+}
+
 std::string AsText(const Report& report) {
   std::string text =
       absl::StrCat(Wrapped(absl::StrCat(report.name, ": ", report.summary), kWidth, 2), "\n");
@@ -155,11 +160,7 @@ std::string AsText(const Report& report) {
   }
   if (!report.result.claims.empty()) absl::StrAppend(&text, "\n");
   for (const Claim& claim : report.result.claims) {
-    absl::StrAppend(&text,
-                    Wrapped(absl::StrCat(claim.ok ? "ok " : "short ", claim.text, ": ",
-                                         claim.figure, " (bar ", claim.bar, ")"),
-                            kWidth, 6),
-                    "\n");
+    absl::StrAppend(&text, Wrapped(AsLine(claim), kWidth, 6), "\n");
   }
   for (const std::string& note : report.result.notes) {
     absl::StrAppend(&text, "\n", Wrapped(note, kWidth, 0), "\n");
