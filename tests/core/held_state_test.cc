@@ -1,0 +1,239 @@
+// What the solver holds between updates, broken on purpose: weights, mu, and the margin's factor.
+// What it publishes next is still right in every bit, or nothing: trust is in the certification and
+// not in the point.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/svdd/solver.h"
+#include "tests/core/key_streams.h"
+#include "tests/core/state_checks.h"
+
+namespace lethe::svdd {
+
+// Reaches past the interfaces, so that no cache is told of the change: as a stray write would.
+class SolverTestPeer {
+ public:
+  explicit SolverTestPeer(Solver& solver) : supports_(solver.supports_) {}
+  // Whatever was copied from the weights is read anew.
+  void DropCopies() { supports_.weights_known_ = false; }
+
+  std::vector<SupportSet::Entry>& entries() { return supports_.entries_; }
+  DoubleDouble& mu() { return supports_.mu; }
+  size_t margin() const { return supports_.margin_.size(); }
+  SupportSet::Entry& MarginEntry(size_t position) {
+    return supports_.entries_[supports_.margin_[position]];
+  }
+
+  // Entry (row, column) of the factor L becomes change(entry): the factor is made anew from L' L''.
+  // False when that matrix is no longer positive definite to the factor.
+  bool ChangeFactor(size_t row, size_t column, const std::function<double(double)>& change) {
+    const size_t n = margin();
+    std::vector<std::vector<DoubleDouble>> lower(n, std::vector<DoubleDouble>(n));
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t j = 0; j <= i; ++j) {
+        DoubleDouble sum = supports_.Gram(supports_.margin_[i], supports_.margin_[j]);
+        for (size_t l = 0; l < j; ++l) sum -= lower[i][l] * lower[j][l];
+        lower[i][j] = i == j ? Sqrt(sum) : sum / lower[j][j];
+      }
+    }
+    lower[row][column].hi = change(lower[row][column].hi);
+    supports_.factor_.Clear();
+    for (size_t i = 0; i < n; ++i) {
+      std::vector<DoubleDouble> products;
+      for (size_t j = 0; j <= i; ++j) {
+        DoubleDouble sum;
+        for (size_t l = 0; l <= j; ++l) sum += lower[i][l] * lower[j][l];
+        products.push_back(sum);
+      }
+      const DoubleDouble diagonal = products.back();
+      products.pop_back();
+      if (!supports_.factor_.Append(std::move(products), diagonal, DoubleDouble(0.0))) return false;
+    }
+    return true;
+  }
+
+ private:
+  SupportSet& supports_;
+};
+
+namespace {
+
+double FlipBit(double value, int bit) {
+  return std::bit_cast<double>(std::bit_cast<uint64_t>(value) ^ (uint64_t{1} << bit));
+}
+
+struct Damage {
+  std::string name;
+  // False where there is nothing to break.
+  std::function<bool(SolverTestPeer&, std::mt19937_64&)> apply;
+};
+
+size_t Some(size_t n, std::mt19937_64& random) {
+  return std::uniform_int_distribution<size_t>(0, n - 1)(random);
+}
+
+std::vector<Damage> Damages() {
+  std::vector<Damage> damages;
+  for (const int bit : {0, 20, 40, 51, 52, 63}) {
+    damages.push_back({"margin weight bit " + std::to_string(bit),
+                       [bit](SolverTestPeer& peer, std::mt19937_64& random) {
+                         if (peer.margin() == 0) return false;
+                         double& w = peer.MarginEntry(Some(peer.margin(), random)).w.hi;
+                         w = FlipBit(w, bit);
+                         return true;
+                       }});
+    damages.push_back({"mu bit " + std::to_string(bit), [bit](SolverTestPeer& peer, auto&) {
+                         peer.mu().hi = FlipBit(peer.mu().hi, bit);
+                         return true;
+                       }});
+    damages.push_back({"factor entry bit " + std::to_string(bit),
+                       [bit](SolverTestPeer& peer, std::mt19937_64& random) {
+                         if (peer.margin() == 0) return false;
+                         const size_t row = Some(peer.margin(), random);
+                         return peer.ChangeFactor(row, Some(row + 1, random), [bit](double entry) {
+                           return FlipBit(entry, bit);
+                         });
+                       }});
+  }
+  damages.push_back({"low part of a margin weight", [](SolverTestPeer& peer, auto& random) {
+                       if (peer.margin() == 0) return false;
+                       peer.MarginEntry(Some(peer.margin(), random)).w.lo *= -1;
+                       return true;
+                     }});
+  damages.push_back({"two weights swapped", [](SolverTestPeer& peer, auto&) {
+                       if (peer.margin() < 2) return false;
+                       std::swap(peer.MarginEntry(0).w, peer.MarginEntry(peer.margin() - 1).w);
+                       return true;
+                     }});
+  damages.push_back({"a factor entry doubled", [](SolverTestPeer& peer, auto& random) {
+                       if (peer.margin() == 0) return false;
+                       const size_t row = Some(peer.margin(), random);
+                       return peer.ChangeFactor(row, row, [](double entry) { return 2 * entry; });
+                     }});
+  return damages;
+}
+
+struct Change {
+  std::string name;
+  std::function<void(Solver&, std::vector<OwnedToken>&)> apply;
+};
+
+void ForgetOf(Solver& solver, std::vector<OwnedToken>& alive, TokenHandle handle) {
+  solver.Forget({&handle, 1});
+  std::erase_if(alive, [&](const OwnedToken& token) { return token.handle == handle; });
+}
+
+// Where the point is and where it is not: next to a token with weight, in the middle, far out.
+std::vector<Change> Changes(const Snapshot& state, std::span<const OwnedToken> tokens) {
+  std::vector<Change> changes;
+  const auto insert = [&](std::string name, std::vector<double> key) {
+    changes.push_back({std::move(name), [key](Solver& solver, std::vector<OwnedToken>& alive) {
+                         alive.push_back({alive.back().handle + 100, key, {1.0}});
+                         solver.Insert(View(std::span(alive).last(1)));
+                       }});
+  };
+  std::vector<double> middle(tokens[0].key.size(), 0.0);
+  for (const OwnedToken& token : tokens) {
+    for (size_t k = 0; k < middle.size(); ++k) {
+      middle[k] += token.key[k] / static_cast<double>(tokens.size());
+    }
+  }
+  std::vector<double> far = middle;
+  for (double& coordinate : far) coordinate += 2.0;
+  std::vector<double> near = tokens[0].key;
+  near[0] += 1e-3;
+  insert("insert in the middle", middle);
+  insert("insert far out", far);
+  insert("insert next to a token", near);
+  insert("insert a copy", tokens[1].key);
+  const TokenHandle support = state.supports.front().handle;
+  const TokenHandle last_support = state.supports.back().handle;
+  changes.push_back({"forget a support",
+                     [support](Solver& solver, auto& alive) { ForgetOf(solver, alive, support); }});
+  changes.push_back({"forget the last support", [last_support](Solver& solver, auto& alive) {
+                       ForgetOf(solver, alive, last_support);
+                     }});
+  for (const OwnedToken& token : tokens) {
+    if (std::ranges::count(state.supports, token.handle, &SupportToken::handle) > 0) continue;
+    const TokenHandle reserve = token.handle;
+    changes.push_back({"forget a reserve token", [reserve](Solver& solver, auto& alive) {
+                         ForgetOf(solver, alive, reserve);
+                       }});
+    break;
+  }
+  changes.push_back({"nothing", [](Solver& solver, auto&) { solver.Insert({}); }});
+  return changes;
+}
+
+class HeldStateTest : public testing::TestWithParam<KeyRegime> {};
+
+TEST_P(HeldStateTest, IsNotTrusted) {
+  const KeyRegime regime = GetParam();
+  std::mt19937_64 random(5);
+  int damaged = 0;
+  int refused = 0;
+  for (const auto kind : {kernel::KernelKind::kRbf, kernel::KernelKind::kExpDot}) {
+    for (const double capacity : {3.0, 5.6}) {
+      KeyStream keys(regime, 3, 12);
+      const double width =
+          kind == kernel::KernelKind::kRbf ? keys.squared_distance() : keys.squared_norm();
+      const MemoryOptions options = {
+          {kind, 1 / width}, *Capacity::FromCapacity(capacity), DuplicatesPolicy::kShared, 3, 1};
+      Solver healthy(options);
+      std::vector<OwnedToken> tokens;
+      for (TokenHandle handle = 1; handle <= 24; ++handle) {
+        tokens.push_back({handle, keys.Next(), {1.0}});
+        healthy.Insert(View(std::span(tokens).last(1)));
+        ASSERT_TRUE(healthy.Publish().has_value());
+      }
+      const Snapshot state = *healthy.Publish();
+      for (const Change& change : Changes(state, tokens)) {
+        std::vector<OwnedToken> alive = tokens;
+        Solver same = healthy;
+        change.apply(same, alive);
+        const Snapshot truth = *Fresh(options, alive)->snapshot();
+        ASSERT_TRUE(SameBits(*same.Publish(), truth)) << change.name;
+        for (const Damage& damage : Damages()) {
+          SCOPED_TRACE(testing::Message()
+                       << "kernel " << static_cast<int>(kind) << ", capacity " << capacity << ": "
+                       << damage.name << ", then " << change.name);
+          Solver broken = healthy;
+          SolverTestPeer peer(broken);
+          if (!damage.apply(peer, random)) continue;
+          if (damaged % 2 == 0) peer.DropCopies();
+          ++damaged;
+          std::vector<OwnedToken> rest = tokens;
+          change.apply(broken, rest);
+          const std::optional<Snapshot> published = broken.Publish();
+          if (!published.has_value()) {
+            ++refused;  // ExactMemory solves anew from the tokens, or says INTERNAL
+            continue;
+          }
+          EXPECT_TRUE(SameBits(*published, truth));
+        }
+      }
+    }
+  }
+  RecordProperty("damaged", damaged);
+  RecordProperty("refused", refused);
+  EXPECT_GT(damaged, 100);
+}
+
+INSTANTIATE_TEST_SUITE_P(Regimes,
+                         HeldStateTest,
+                         testing::ValuesIn(kKeyRegimes),
+                         [](const auto& param) {
+                           std::string name(Name(param.param));
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace lethe::svdd
