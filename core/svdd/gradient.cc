@@ -159,15 +159,16 @@ class Adjoint {
     }
   }
 
-  // t_bar dt/dx and t_bar dt/dy added to x_bar and y_bar, where kappa(x, y) = e^t, and t_bar
-  // dt/dparameter, in which t is linear. False where laplacian has its kink: nothing is added then.
+  // t_bar dt/dx and t_bar dt/dy added to x_bar and y_bar, where kappa(x, y) = e^t, and the
+  // parameter's part, in which t is linear. False where laplacian has its kink: nothing is added
+  // then.
   bool AddExponent(const Real& t_bar,
                    const Real& t,
                    std::span<const double> x,
                    std::span<const double> y,
                    std::span<Real> x_bar,
                    std::span<Real> y_bar) {
-    parameter_bar_ += t_bar * t / parameter_;
+    parameter_bar_ += t_bar * t;
     Real along = t_bar * parameter_;
     if (kernel_.kind == KernelKind::kExpDot) {
       for (size_t k = 0; k < x.size(); ++k) {
@@ -258,10 +259,12 @@ class Adjoint {
     LETHE_ASSIGN_OR_RETURN(const std::vector<Group*> margin, MarginGroups(ordered));
     if (margin.empty()) return true;
     const size_t s = margin.size();
-    std::vector<Vector> gram(s);  // lower triangle
+    std::vector<Vector> exponents(s);  // lower triangles
+    std::vector<Vector> gram(s);
     for (size_t p = 0; p < s; ++p) {
       for (size_t q = 0; q <= p; ++q) {
-        gram[p].push_back(KernelExp(Exponent(Key(*margin[p]), Key(*margin[q]))));
+        exponents[p].push_back(Exponent(Key(*margin[p]), Key(*margin[q])));
+        gram[p].push_back(KernelExp(exponents[p][q]));
       }
     }
     std::optional<Multipliers> solution;
@@ -278,7 +281,9 @@ class Adjoint {
 
     for (size_t p = 0; p < s; ++p) margin[p]->w = std::move(solution->w[p]);
     for (size_t p = 0; p < s; ++p) {
-      for (size_t q = 0; q <= p; ++q) AddMarginPair(*margin[p], *margin[q], gram[p][q]);
+      for (size_t q = 0; q <= p; ++q) {
+        AddMarginPair(*margin[p], *margin[q], exponents[p][q], gram[p][q]);
+      }
     }
     for (Group& error : groups_) {
       if (error.margin) continue;
@@ -392,25 +397,22 @@ class Adjoint {
     return solution;
   }
 
-  // dL/dK dK for K of two groups of the margin, in both orders.
-  void AddMarginPair(Group& a, Group& b, const Real& kernel_value) {
+  // dL/dK dK for K = e^t of two groups of the margin, in both orders.
+  void AddMarginPair(Group& a, Group& b, const Real& t, const Real& kernel_value) {
+    // A group with itself: a constant 1 but for exp_dot, where both arguments move.
+    if (&a == &b && kernel_.kind != KernelKind::kExpDot) return;
     const Real cross = &a == &b ? a.w * a.weight : a.w * b.weight + b.w * a.weight;
     Real coefficient = &a == &b ? a.w : Real();
     coefficient -= cross + cross;
-    AddKernel(coefficient * kernel_value, a, b);
+    AddExponent(coefficient * kernel_value, t, Key(a), Key(b), a.key_bar, b.key_bar);
   }
 
   void AddErrorPair(Group& margin, Group& error) {
-    const Real product = margin.w * KernelExp(Exponent(Key(margin), Key(error)));
+    const Real t = Exponent(Key(margin), Key(error));
+    const Real product = margin.w * KernelExp(t);
     const Real by_mass = -(product + product);
     box_bar_ += by_mass * Count(error);
-    AddKernel(by_mass * error.weight, margin, error);
-  }
-
-  void AddKernel(const Real& t_bar, Group& a, Group& b) {
-    // A group with itself: a constant 1 but for exp_dot, where both arguments move.
-    if (&a == &b && kernel_.kind != KernelKind::kExpDot) return;
-    AddExponent(t_bar, Exponent(Key(a), Key(b)), Key(a), Key(b), a.key_bar, b.key_bar);
+    AddExponent(by_mass * error.weight, t, Key(margin), Key(error), margin.key_bar, error.key_bar);
   }
 
   void SetFlags() {
@@ -443,7 +445,7 @@ class Adjoint {
     }
     result.values = value_bar_;
     for (const Real& value : query_bar_) result.query.push_back(ToDouble(value));
-    result.kernel_parameter = ToDouble(parameter_bar_);
+    result.kernel_parameter = ToDouble(parameter_bar_ / parameter_);
     result.box = ToDouble(box_bar_);
     result.flags = flags_;
     bool finite = std::isfinite(result.kernel_parameter) && std::isfinite(result.box);
@@ -468,7 +470,7 @@ class Adjoint {
   Vector key_bar_;                // of the readout's own dependence, a row a support
   std::vector<double> value_bar_;
   Vector query_bar_;
-  Real parameter_bar_;
+  Real parameter_bar_;  // times the parameter
   Real box_bar_;
   GradientFlags flags_;
 };

@@ -79,7 +79,7 @@ struct Gradients {
 // what they come from; under kNewestFirst, a margin group whose oldest copy has no weight.
 //
 // Cost O(|S|^2 + (|S| + |E|)(d + m) + |S| (|S| + |E|) d), the last for the pairs of kernel values,
-// about a microsecond a pair at d = 16; |S|^2 / 2 double-doubles of memory. In 640 bits O(|S|^3)
+// about a microsecond a pair at d = 16; |S|^2 double-doubles of memory. In 640 bits O(|S|^3)
 // and some thirty times the time.
 //
 // Errors, nothing is changed by the call: INVALID_ARGUMENT names "query", "query[i]",
