@@ -14,7 +14,7 @@ struct Arguments {
 
 std::string PlanText(const client::EvictResult& plan, size_t indent) {
   return RenderFields({{"would take out", FormatCount(plan.evicted)},
-                       {"from the reserve", FormatCount(plan.reserve)},
+                       {"from reserve", FormatCount(plan.reserve)},
                        {"surplus copies", FormatCount(plan.surplus)},
                        {"held", FormatCount(plan.held)},
                        {"would retain", FormatCount(plan.retained)},

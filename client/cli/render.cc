@@ -33,8 +33,8 @@ Json ToJson(const client::MemoryConfig& config) {
 // What the answers of forget, evict and edit have in common.
 template <typename Result>
 void AddOutcome(Json& json, const Result& result) {
-  json["partition_before"] = ToJson(result.before);
-  json["partition_after"] = ToJson(result.after);
+  json["partition_before"] = cli::ToJson(result.before);
+  json["partition_after"] = cli::ToJson(result.after);
   json["verdict"] = Lower(result.verdict);
   json["certificate_id"] = result.certificate_id;
   json["request_id"] = result.request_id;
@@ -215,7 +215,7 @@ Fields ToFields(const client::ForgetResult& result) {
 
 Fields ToFields(const client::EvictResult& result) {
   Fields fields = {{"taken out", FormatCount(result.evicted)},
-                   {"from the reserve", FormatCount(result.reserve)},
+                   {"from reserve", FormatCount(result.reserve)},
                    {"surplus copies", FormatCount(result.surplus)},
                    {"held", FormatCount(result.held)},
                    {"retained", FormatCount(result.retained)},
@@ -253,11 +253,11 @@ Fields ToFields(const client::Description& description) {
   fields.push_back({"condition", FormatNumber(solver.condition, 3)});
   fields.push_back({"lambda min", FormatNumber(solver.lambda_min, 3)});
   fields.push_back({"residual", FormatNumber(solver.residual, 3)});
-  fields.push_back({"weights within", FormatNumber(solver.weight_bound, 3)});
-  fields.push_back({"decision within", FormatNumber(solver.decision_bound, 3)});
-  fields.push_back({"readout within",
+  fields.push_back({"weight bound", FormatNumber(solver.weight_bound, 3)});
+  fields.push_back({"decision bound", FormatNumber(solver.decision_bound, 3)});
+  fields.push_back({"readout bound",
                     absl::StrCat(FormatNumber(solver.readout_bound, 3), " of the largest value")});
-  fields.push_back({"gap at most", FormatNumber(solver.gap_bound, 3)});
+  fields.push_back({"gap bound", FormatNumber(solver.gap_bound, 3)});
   fields.push_back({"precision", absl::StrCat(solver.precision_bits, " bits")});
   fields.push_back({"climbs", FormatCount(solver.climbs)});
   fields.push_back({"fallbacks", FormatCount(solver.fallbacks)});

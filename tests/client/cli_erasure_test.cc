@@ -21,9 +21,8 @@ TEST_F(CliTest, EvictShowsThePlanAndGoesOnWithConsentOnly) {
   CliResult result = RunIn({"evict", "--budget", "3"});
   EXPECT_EQ(result.status, kExitUsage);
   EXPECT_EQ(result.out, "");
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("would take out    2\n"), HasSubstr("would retain      3"),
-                    HasSubstr("budget reached    yes"), HasSubstr("--yes is needed")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("would take out   2\n"), HasSubstr("would retain     3"),
+                                HasSubstr("budget reached   yes"), HasSubstr("--yes is needed")));
   EXPECT_EQ(server_->tenants["t"]["m"].tokens.size(), 5u);
   result = RunIn({"evict", "--budget", "3", "--dry-run", "-o", "json"});
   EXPECT_EQ(result.status, kExitOk);
@@ -37,7 +36,7 @@ TEST_F(CliTest, EvictShowsThePlanAndGoesOnWithConsentOnly) {
   result = RunIn({"evict", "--budget", "3"}, "y\n");
   EXPECT_EQ(result.status, kExitOk);
   EXPECT_THAT(result.err, HasSubstr("Take them out for good? [y/N]"));
-  EXPECT_THAT(result.out, AllOf(HasSubstr("surplus copies    2"), HasSubstr("retained          3"),
+  EXPECT_THAT(result.out, AllOf(HasSubstr("surplus copies  2"), HasSubstr("retained        3"),
                                 HasSubstr("certificate"), HasSubstr("request salt")));
   EXPECT_EQ(server_->tenants["t"]["m"].tokens.size(), 3u);
   terminal_ = false;
@@ -52,7 +51,7 @@ TEST_F(CliTest, EvictShowsThePlanAndGoesOnWithConsentOnly) {
   result = RunIn({"evict", "--budget", "1", "--yes"});
   EXPECT_EQ(result.status, kExitOk);
   EXPECT_THAT(result.err, HasSubstr("nothing was changed: there is no certificate"));
-  EXPECT_THAT(result.out, HasSubstr("budget reached    no, the rest has weight"));
+  EXPECT_THAT(result.out, HasSubstr("budget reached  no, the rest has weight"));
 
   server_->failures["Evict"] = absl::InternalError("the eviction would change mu");
   EXPECT_EQ(RunIn({"evict", "--budget", "1", "--yes"}).status, Rpc(absl::StatusCode::kInternal));

@@ -218,8 +218,8 @@ TEST_F(CliTest, CreatesMemoriesOfEveryKind) {
   EXPECT_THAT(Run({"memory", "list", "-t", "t"}).out,
               HasSubstr("a       empty       0      0        0  2026-01-31T12:00:00Z\n"));
   const CliResult described = Run({"memory", "describe", "a", "-t", "t", "--refit"});
-  EXPECT_THAT(described.out, HasSubstr("mu between    0.25 and inf\n"));
-  EXPECT_THAT(described.out, HasSubstr("verdict       bit-identical\n"));
+  EXPECT_THAT(described.out, HasSubstr("mu between      0.25 and inf\n"));
+  EXPECT_THAT(described.out, HasSubstr("verdict         bit-identical\n"));
 }
 
 TEST_F(CliTest, DeletingNeedsYes) {
@@ -329,7 +329,9 @@ TEST_F(CliTest, ForgetPrintsCountsAndCertificate) {
 TEST_F(CliTest, LinesOfDigestsFitIntoEightyColumns) {
   Fill({"a", "b", "c"});
   for (const std::vector<std::string>& arguments :
-       std::vector<std::vector<std::string>>{{"forget", "--id", "a"},
+       std::vector<std::vector<std::string>>{{"evict", "--budget", "2"},
+                                             {"evict", "--budget", "2", "--yes"},
+                                             {"forget", "--id", "a"},
                                              {"forget", "--id", "a", "--yes"},
                                              {"memory", "describe", "--refit"},
                                              {"memory", "get"},
