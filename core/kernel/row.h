@@ -2,8 +2,8 @@
 //
 //     row_j = kappa(x, y_j),  j = 0 .. n - 1
 //
-// The points y_j are kept eight side by side, so that a row reads one stream of memory and needs no
-// sum across lanes.
+// The points y_j are kept sixteen side by side, so that a row reads one stream of memory and needs
+// no sum across lanes.
 #ifndef LETHE_CORE_KERNEL_ROW_H_
 #define LETHE_CORE_KERNEL_ROW_H_
 
@@ -18,7 +18,7 @@ namespace lethe::kernel {
 // Points of one dimension, by index. Points that were never set are 0. Memory 8 d bytes a point.
 class PointBlocks {
  public:
-  static constexpr size_t kWidth = 8;
+  static constexpr size_t kWidth = 16;
 
   explicit PointBlocks(size_t dimension) : dimension_(dimension) {}
   size_t dimension() const { return dimension_; }
@@ -30,7 +30,7 @@ class PointBlocks {
   }
   // Grows to hold `index`.
   void Set(size_t index, std::span<const double> point);
-  // Coordinate k of the points [8 block, 8 block + 8) at Block(block)[8 k].
+  // Coordinate k of the points [16 block, 16 block + 16) at Block(block)[16 k].
   const double* Block(size_t block) const { return data_.data() + block * dimension_ * kWidth; }
 
  private:
@@ -42,9 +42,9 @@ class PointBlocks {
 // Rows hold PointBlocks::size() numbers. Requires x.size() == points.dimension().
 
 // In double. Every value is within RowError of the exact one: decides signs when they are far from
-// zero, never a published bit. Cost a value: d subtractions, d + 17 fused operations, 3 more.
+// zero, never a published bit. Cost a value: d subtractions, d + 15 fused operations, 4 more.
 void Row(const Kernel& kernel, std::span<const double> x, const PointBlocks& points, double* row);
-// The same for the points of the blocks [first, last) alone; row holds 8 (last - first) numbers.
+// The same for the points of the blocks [first, last) alone; row holds 16 (last - first) numbers.
 void RowOfBlocks(const Kernel& kernel,
                  std::span<const double> x,
                  const PointBlocks& points,

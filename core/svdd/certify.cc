@@ -401,8 +401,9 @@ void Solver::AddPublicationRounding(Certificate& certificate) const {
   proof.readout_bound = relative < 0.25 ? 2 * relative / (1 - relative) * (1 + 0x1p-40) : 2.0;
   // Every published gradient is within decision_bound of one with the right sign.
   const double box = options_.capacity.weight_at_box();
-  for (const SupportToken& token : certificate.supports) {
-    proof.gap_bound += box * proof.decision_bound * Scale(tokens_.GroupOf(token.handle));
+  for (const GroupIndex group : SupportGroups()) {
+    proof.gap_bound += box * proof.decision_bound * Scale(group) *
+                       static_cast<double>(tokens_.Members(group).size());
   }
   proof.gap_bound *= 1 + 0x1p-40;
 }

@@ -11,6 +11,7 @@ namespace {
 
 // A key further than this from every landmark becomes one, while there is room.
 constexpr double kNear = 0.3;
+constexpr double kVeryNear = 0.13;
 // What a row's error can add to 2 - 2 kappa, generously.
 constexpr double kSquareError = 1e-11;
 
@@ -84,16 +85,28 @@ double Landmarks::Clock(uint32_t cell) const {
   return radius * path_ * (1 + 0x1p-40) - (gradients_[cell / kRings] - gradient_error_);
 }
 
-uint32_t Landmarks::FindHome(std::span<const double> key, const SupportSet& supports) {
-  uint32_t nearest = 0;
-  double distance = 2.0;
-  if (count_ > 0) {
-    row_.resize(points_.size());
-    kernel::Row(kernel_, key, points_, row_.data());
-    nearest =
-        static_cast<uint32_t>(std::max_element(row_.begin(), row_.begin() + count_) - row_.begin());
-    distance = std::sqrt(std::max(0.0, 2 - 2 * row_[nearest]) + kSquareError);
+Landmarks::Nearest Landmarks::FindNearest(std::span<const double> key) {
+  if (count_ == 0) return {0, 2.0};
+  row_.resize(points_.size());
+  kernel::Row(kernel_, key, points_, row_.data());
+  const auto nearest =
+      static_cast<uint32_t>(std::max_element(row_.begin(), row_.begin() + count_) - row_.begin());
+  return {nearest, std::sqrt(std::max(0.0, 2 - 2 * row_[nearest]) + kSquareError)};
+}
+
+bool Landmarks::HasNear(std::span<const double> key) {
+  const auto [landmark, distance] = FindNearest(key);
+  if (distance > kVeryNear) return false;
+  for (uint32_t ring = 0; ring < kRings; ++ring) {
+    if (RingRadius(ring) <= kVeryNear && !cells_[landmark * kRings + ring].groups.empty()) {
+      return true;
+    }
   }
+  return false;
+}
+
+uint32_t Landmarks::FindHome(std::span<const double> key, const SupportSet& supports) {
+  auto [nearest, distance] = FindNearest(key);
   if (distance > kNear && count_ < kMost) {
     nearest = count_++;
     distance = 0.0;

@@ -44,6 +44,8 @@ class Landmarks {
   void Put(GroupIndex group, double h, const SupportSet& supports, const TokenTable& tokens);
   // Takes out every group whose gradient may be `slack` or less.
   void TakeReached(double slack, std::vector<KeyedGroup>& reached);
+  // Whether a group stands here that is very near this key. O(L d).
+  bool HasNear(std::span<const double> key);
   // A lower bound on all their gradients; +infinity when empty.
   double LowerBound() const { return bound_; }
 
@@ -63,6 +65,11 @@ class Landmarks {
     uint32_t home = kNowhere;  // the cell it is put into, once it is known
   };
 
+  struct Nearest {
+    uint32_t landmark;
+    double distance;
+  };
+  Nearest FindNearest(std::span<const double> key);
   uint32_t FindHome(std::span<const double> key, const SupportSet& supports);
   double Clock(uint32_t cell) const;
   void FindBound();

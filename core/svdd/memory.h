@@ -60,9 +60,10 @@ struct SolverCounters {
   uint64_t refits = 0;     // states no rung could decide, solved anew from the tokens
 };
 
-// What Evict may take out without changing what any query reads now. The scope of that promise is
-// the present state: a token that arrives later could have given an evicted one weight, so from
-// then on "retrained" means retrained on what was retained (docs/math.md, section 8).
+// What may be taken out without changing any readout or kernel sum now; without a margin the lower
+// end of mu's interval may fall. The scope of that promise is the present state: a token that
+// arrives later could have given an evicted one weight, so from then on "retrained" means retrained
+// on what was retained (docs/math.md, section 8).
 struct EvictionPlan {
   std::vector<TokenHandle> reserve;  // weight 0, oldest first
   // Copies in groups of equal key and equal value, taken newest first, after all of the reserve:

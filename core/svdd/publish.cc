@@ -16,9 +16,11 @@ Snapshot Solver::WarmingSnapshot() const {
   }
   // 1 / n is rounded.
   if (!handles.empty()) snapshot.proof.readout_bound = 0x1.000001p-52;
+  AddTokens(snapshot);
   return snapshot;
 }
 
+// The weights' keys and values beside them, and all that the certificate alone decides.
 Snapshot Solver::MakeSnapshot(const Certificate& certificate) const {
   Snapshot snapshot(options_);
   snapshot.phase = Phase::kActive;
@@ -30,36 +32,13 @@ Snapshot Solver::MakeSnapshot(const Certificate& certificate) const {
   if (snapshot.mu.has_value()) {
     snapshot.radius_squared = certificate.quadratic_form + *snapshot.mu;
   }
+  AddTokens(snapshot);
   return snapshot;
 }
 
-std::optional<Snapshot> Solver::Publish() {
-  if (gave_up_) return std::nullopt;
-  Snapshot snapshot(options_);
-  proved_anew_ = false;
-  if (!active_) {
-    snapshot = WarmingSnapshot();
-  } else {
-    // A state whose weights did not move is still the solution when no new group violates it.
-    bool reuse = certified_ != nullptr && drift_ == certified_drift_ && certified_->mu.has_value();
-    if (reuse) {
-      ReturnContested();
-      const bool violated = SweepFindsViolators(certified_->slack);
-      reuse = !violated && contested_.empty();
-      if (violated) Settle();
-    }
-    if (!reuse) {
-      proved_anew_ = true;
-      std::optional<Certificate> certificate = Certify();
-      if (!certificate.has_value()) return std::nullopt;
-      certified_ = std::make_shared<const Certificate>(*std::move(certificate));
-      certified_drift_ = drift_;
-    }
-    snapshot = MakeSnapshot(*certified_);
-    snapshot.proof.slack = std::min(snapshot.proof.slack, ReserveSlack());
-    snapshot.proof.gap_bound += ReserveGap(snapshot.proof);
-  }
-
+void Solver::AddTokens(Snapshot& snapshot) const {
+  snapshot.keys.reserve(snapshot.supports.size() * static_cast<size_t>(options_.key_dimension));
+  snapshot.values.reserve(snapshot.supports.size() * static_cast<size_t>(options_.value_dimension));
   for (const SupportToken& token : snapshot.supports) {
     const auto key = tokens_.Key(tokens_.GroupOf(token.handle));
     const auto value = tokens_.Value(token.handle);
@@ -70,6 +49,32 @@ std::optional<Snapshot> Solver::Publish() {
   for (const double value : snapshot.values) {
     snapshot.largest_value = std::max(snapshot.largest_value, std::abs(value));
   }
+}
+
+std::optional<Snapshot> Solver::Publish() {
+  if (gave_up_) return std::nullopt;
+  proved_anew_ = false;
+  if (!active_) return WarmingSnapshot();
+  // A state whose weights did not move is still the solution when no new group violates it.
+  bool reuse =
+      certified_ != nullptr && drift_ == certified_drift_ && certified_->state.mu.has_value();
+  if (reuse) {
+    ReturnContested();
+    const bool violated = SweepFindsViolators(certified_->slack);
+    reuse = !violated && contested_.empty();
+    if (violated) Settle();
+  }
+  if (!reuse) {
+    proved_anew_ = true;
+    const std::optional<Certificate> certificate = Certify();
+    if (!certificate.has_value()) return std::nullopt;
+    certified_ = std::make_shared<const Certified>(
+        Certified{.state = MakeSnapshot(*certificate), .slack = certificate->slack});
+    certified_drift_ = drift_;
+  }
+  Snapshot snapshot = certified_->state;
+  snapshot.proof.slack = std::min(snapshot.proof.slack, ReserveSlack());
+  snapshot.proof.gap_bound += ReserveGap(snapshot.proof);
   snapshot.counts.reserve = tokens_.size() - snapshot.supports.size();
   return snapshot;
 }

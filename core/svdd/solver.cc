@@ -12,6 +12,8 @@ namespace {
 // Gradients this close to zero, relative to total max(K_ii), are left to the upper rungs: the
 // walk's own rounding is below it.
 constexpr double kGradientNoise = 0x1p-90;
+// What the first step of a lowering in two leaves of the weight.
+constexpr double kFirstLowering = 0.95;
 // Key of a group whose gradient is not known.
 constexpr double kNeverSeen = -std::numeric_limits<double>::max();
 
@@ -212,6 +214,37 @@ void Solver::InsertTokens(std::span<const NewToken> tokens) {
   Settle();
 }
 
+// The reserve does not take part in a walk; what a move makes violate enters afterwards. Where a
+// near-duplicate waits in reserve, the first step is short: it enters early and takes the weight
+// over, and the solution as a whole hardly moves.
+bool Solver::LowerInSteps(std::span<const GroupIndex> groups) {
+  const bool substitutes =
+      HasLandmarks() && std::ranges::any_of(groups, [this](GroupIndex group) {
+        return supports_.Find(group).has_value() && pool_.landmarks().HasNear(tokens_.Key(group));
+      });
+  for (const double share : {kFirstLowering, 0.0}) {
+    if (share > 0.0 && !substitutes) continue;
+    lowerings_.clear();
+    for (const GroupIndex group : groups) {
+      const std::optional<Slot> slot = supports_.Find(group);
+      if (!slot.has_value()) continue;
+      const DoubleDouble cap = GroupCap(group);
+      const DoubleDouble excess = supports_[*slot].w - cap;
+      // A margin group without members may stand at 0 exactly; it must go all the same.
+      if (excess > DoubleDouble(0.0) || tokens_.Members(group).empty()) {
+        lowerings_.push_back({*slot, share > 0.0 ? cap + DoubleDouble(share) * excess : cap});
+      }
+    }
+    if (lowerings_.empty()) return true;
+    if (!LowerByWalk(lowerings_)) return false;
+    if (share == 0.0) return true;
+    Settle();
+    if (gave_up_) return true;
+    if (!factor_ok_) return false;
+  }
+  return true;
+}
+
 void Solver::ForgetTokens(std::span<const TokenHandle> handles) {
   std::vector<GroupIndex> shrunk;
   for (const TokenHandle handle : handles) shrunk.push_back(tokens_.Remove(handle));
@@ -230,16 +263,14 @@ void Solver::ForgetTokens(std::span<const TokenHandle> handles) {
     for (const GroupIndex group : shrunk) {
       if (tokens_.Members(group).empty()) pool_.Remove(group);
     }
-    bool walked = factor_ok_;
+    const bool weighted = std::ranges::any_of(
+        shrunk, [this](GroupIndex group) { return supports_.Find(group).has_value(); });
+    if (weighted) certified_ = nullptr;
+    const bool walked = !weighted || (factor_ok_ && LowerInSteps(shrunk));
     for (const GroupIndex group : shrunk) {
-      const std::optional<Slot> slot = supports_.Find(group);
-      if (!slot.has_value()) continue;
-      certified_ = nullptr;
-      const DoubleDouble cap = GroupCap(group);
-      if (walked && supports_[*slot].w > cap) {
-        walked = LowerByWalk(*slot, cap);
+      if (const std::optional<Slot> slot = supports_.Find(group)) {
+        supports_[*slot].cap = GroupCap(group);
       }
-      supports_[*slot].cap = cap;
     }
     if (!walked) SolveByActiveSet({});
     AddDrift();

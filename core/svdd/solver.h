@@ -56,9 +56,12 @@ class Solver {
   // Whether the last Publish had to prove its state, or no weight had moved since the last proof.
   bool proved_anew() const { return proved_anew_; }
 
+  friend class SolverTestPeer;  // tests break the state that is held
+
  private:
   using Role = SupportSet::Role;
   using Gradient = SupportSet::Gradient;
+  using Driven = SupportSet::Driven;
 
   // A group and its place in the order of repair: h / scale, most negative first.
   struct Violator {
@@ -106,10 +109,20 @@ class Solver {
   // solver_walk.cc
   bool EnterByWalk(GroupIndex group);
   bool RaiseByWalk(Slot slot);
-  bool LowerByWalk(Slot slot, const DoubleDouble& target);
+  // Lowers groups to what their remaining members may hold.
+  bool LowerInSteps(std::span<const GroupIndex> groups);
+  struct Lowering {
+    Slot slot;
+    DoubleDouble target;
+  };
+  // One path for all of them.
+  bool LowerByWalk(std::span<const Lowering> lowerings);
+  void Leave(Slot slot);
+  bool ArriveByWalk();
+  // kGradientZeroOrCap: one driven group, at rate 1. `left` is in units of the rates.
   enum class Goal { kGradientZeroOrCap, kTarget };
-  bool Drive(Slot driven, Goal goal, const DoubleDouble& target);
-  bool PrepareMargin(Slot driven, Goal goal, bool* done);
+  bool Drive(std::span<const Driven> driven, Goal goal, DoubleDouble left);
+  bool PrepareMargin(std::span<const Driven> driven, Goal goal, bool* done);
 
   // solver_active_set.cc
   // Makes the point optimal from its present weights (clipped to the box and topped up to the
@@ -147,6 +160,7 @@ class Solver {
   // publish.cc
   Snapshot MakeSnapshot(const Certificate& certificate) const;
   Snapshot WarmingSnapshot() const;
+  void AddTokens(Snapshot& snapshot) const;
 
   MemoryOptions options_;
   double total_;
@@ -157,6 +171,8 @@ class Solver {
   std::vector<KeyedGroup> reached_;  // scratch of Sweep
   std::vector<Violator> violators_;  // found by the last Sweep
   // Scratch of Drive and of the certification.
+  std::vector<Driven> driven_;
+  std::vector<Lowering> lowerings_;
   DdVector direction_;
   DdVector slopes_;
   DdVector gradients_;
@@ -171,8 +187,13 @@ class Solver {
   Method method_ = Method::kUnchanged;
   int events_ = 0;
   bool proved_anew_ = false;
-  // The last certificate while no weight, cap or member of a group with weight has changed.
-  std::shared_ptr<const Certificate> certified_;
+  // The last certified state while no weight, cap or member of a group with weight has changed; its
+  // reserve is not counted.
+  struct Certified {
+    Snapshot state;
+    double slack = 0.0;
+  };
+  std::shared_ptr<const Certified> certified_;
   double certified_drift_ = 0.0;
 };
 

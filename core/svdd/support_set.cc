@@ -236,17 +236,20 @@ void SupportSet::SolveMargin() {
   weights_known_ = false;
 }
 
-void SupportSet::Direction(Slot driven,
-                           double sigma,
+void SupportSet::Direction(std::span<const Driven> driven,
                            DdVector& direction,
                            DoubleDouble& dmu) const {
   const size_t size = margin_.size();
   unit_.Resize(size);
-  direction.Resize(size);
-  for (size_t p = 0; p < size; ++p) {
-    unit_.Set(p, DoubleDouble(1.0));
-    direction.Set(p, Gram(driven, margin_[p]));
+  direction.Zero(size);
+  DoubleDouble rates;
+  for (const auto& [slot, rate] : driven) {
+    rates += rate;
+    for (size_t p = 0; p < size; ++p) {
+      direction.Set(p, direction[p] + rate * Gram(slot, margin_[p]));
+    }
   }
+  for (size_t p = 0; p < size; ++p) unit_.Set(p, DoubleDouble(1.0));
   factor_.Solve(unit_);
   factor_.Solve(direction);
   DoubleDouble unit_sum;
@@ -255,16 +258,12 @@ void SupportSet::Direction(Slot driven,
     unit_sum += unit_[p];
     direction_sum += direction[p];
   }
-  const DoubleDouble sign(sigma);
-  const DoubleDouble half = sign * (DoubleDouble(1.0) - direction_sum) / unit_sum;
+  const DoubleDouble half = (rates - direction_sum) / unit_sum;
   dmu = Twice(half);
-  for (size_t p = 0; p < size; ++p) {
-    direction.Set(p, -(sign * direction[p]) - half * unit_[p]);
-  }
+  for (size_t p = 0; p < size; ++p) direction.Set(p, -direction[p] - half * unit_[p]);
 }
 
-void SupportSet::Slopes(Slot driven,
-                        double sigma,
+void SupportSet::Slopes(std::span<const Driven> driven,
                         const DdVector& direction,
                         const DoubleDouble& dmu,
                         DdVector& slopes) const {
@@ -273,7 +272,7 @@ void SupportSet::Slopes(Slot driven,
     AddScaled(rate, gram_.data() + slot * stride_, gram_low_.data() + slot * stride_, slopes.high(),
               slopes.low(), entries_.size());
   };
-  add(DoubleDouble(sigma), driven);
+  for (const auto& [slot, rate] : driven) add(rate, slot);
   for (size_t p = 0; p < margin_.size(); ++p) add(direction[p], margin_[p]);
   for (Slot slot = 0; slot < entries_.size(); ++slot) {
     slopes.Set(slot, Twice(slopes[slot]) + dmu);
@@ -442,6 +441,12 @@ void SupportSet::SetMuToUpperEnd() {
 }
 
 SupportSet::Drift SupportSet::TakeDrift() {
+  // Every weight is compared, whoever may have written it.
+  const bool moved_at_all =
+      !(mu == reference_mu_) || std::ranges::any_of(entries_, [](const Entry& entry) {
+        return !(entry.w == entry.reference_w) || entry.role == Role::kLeaving;
+      });
+  if (!moved_at_all) return {};
   delta_.assign(stride_, 0.0);
   row_error_.assign(stride_, 0.0);  // G delta
   double absolute = 0.0;

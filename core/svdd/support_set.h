@@ -9,6 +9,7 @@
 #define LETHE_CORE_SVDD_SUPPORT_SET_H_
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -85,12 +86,15 @@ class SupportSet {
                             DoubleDouble& nu) const;
   // Margin weights and mu from the bordered system (2). Requires a margin.
   void SolveMargin();
-  // How margin weights and mu follow a driven weight that changes at rate `sigma` (docs/math.md,
-  // 3.1), and how every slot's gradient follows them. `direction` in the order of margin().
-  // O(|S|^2 + |S| slots).
-  void Direction(Slot driven, double sigma, DdVector& direction, DoubleDouble& dmu) const;
-  void Slopes(Slot driven,
-              double sigma,
+  // How margin weights and mu follow weights that change at these rates (docs/math.md, 3.1), and
+  // how every slot's gradient follows them. `direction` in the order of margin(). O(|S|^2 + |S|
+  // slots).
+  struct Driven {
+    Slot slot;
+    DoubleDouble rate;
+  };
+  void Direction(std::span<const Driven> driven, DdVector& direction, DoubleDouble& dmu) const;
+  void Slopes(std::span<const Driven> driven,
               const DdVector& direction,
               const DoubleDouble& dmu,
               DdVector& slopes) const;
@@ -134,6 +138,8 @@ class SupportSet {
   double CoarseError(double sum) const;
 
   DoubleDouble mu;
+
+  friend class SolverTestPeer;  // tests break the state that is held
 
  private:
   void Grow();

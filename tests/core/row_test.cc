@@ -91,7 +91,7 @@ TEST(Row, ReadsAsZeroWhatUnderflows) {
   points.Set(0, far);
   points.Set(1, near);
   const double x[] = {0.0};
-  std::vector<double> row(8), high(8), low(8), error(8);
+  std::vector<double> row(16), high(16), low(16), error(16);
   Row(kernel, x, points, row.data());
   RowDoubleDouble(kernel, x, points, high.data(), low.data(), error.data());
   EXPECT_EQ(row[0], 0.0);
@@ -109,8 +109,8 @@ TEST(PointBlocks, KeepsPointsWhenItGrows) {
     points.Set(i, point);
   }
   for (size_t i = 0; i < 40; ++i) {
-    EXPECT_EQ(points.Block(i / 8)[i % 8], static_cast<double>(i));
-    EXPECT_EQ(points.Block(i / 8)[8 + i % 8], -static_cast<double>(i));
+    EXPECT_EQ(points.Block(i / 16)[i % 16], static_cast<double>(i));
+    EXPECT_EQ(points.Block(i / 16)[16 + i % 16], -static_cast<double>(i));
   }
 }
 
