@@ -330,7 +330,8 @@ TEST(EvictTest, TheFutureIsThatOfTheRetainedTokens) {
   // state equals that of a memory that never had it, and no longer that of one that kept it.
   for (const char* name : {"evicted", "kept", "never"}) service.Insert(name, {late});
   double weight = 0.0;
-  for (const QueryToken& token : Ask(service, "kept", 4).front().tokens) {
+  const std::vector<QueryItem> carried = Ask(service, "kept", 4);
+  for (const QueryToken& token : carried.front().tokens) {
     if (token.id == "c") weight = token.weight;
   }
   EXPECT_NEAR(weight, 0.0333, 1e-4);

@@ -80,7 +80,7 @@ TEST_F(RpcTest, EvictEditAndTheProofOfEveryAnswer) {
   edit.set_tenant("t");
   edit.set_memory("m");
   edit.set_request_id("e2");
-  Fill({service::MakeToken("a1", 3, 3, 9), service::Spiral(8)[7]}, edit.mutable_tokens());
+  Fill({service::MakeToken("a6", 3, 3, 9), service::Spiral(8)[7]}, edit.mutable_tokens());
   v1::EditResponse edited;
   ASSERT_THAT(Call(*memories_, &v1::MemoryService::Stub::Edit, edit, &edited), RpcOk());
   EXPECT_EQ(edited.edited(), 1u);
