@@ -85,8 +85,10 @@ struct Gradients {
 // Errors, nothing is changed by the call: INVALID_ARGUMENT names "query", "query[i]",
 // "readout_bar", "readout_bar[i]", "decision_bar" or "log_denominator_bar" (wrong size, not finite,
 // kernel overflow). FAILED_PRECONDITION: the memory is empty; decision_bar is given and mu is not
-// unique (decision has no value then); K_SS cannot be told from singular at 640 bits.
-// OUT_OF_RANGE: a derivative overflows a double.
+// unique (decision has no value then); under kNewestFirst, a margin group's copies are filled
+// exactly to the box, where the derivative depends on the direction (kOldestFirst raises
+// small_slack); K_SS cannot be told from singular at 640 bits. OUT_OF_RANGE: a derivative overflows
+// a double.
 //
 // Deterministic for the same calls on the same machine. Not a published bit: the history of the
 // held factor may show in the last one. Threads: reads the memory, so no change may run beside it.

@@ -328,6 +328,27 @@ TEST(GradientCopiesTest, EqualCopiesShareEqually) {
   }
 }
 
+// Which copy takes a change of the group's weight depends on its sign.
+TEST(GradientCopiesTest, SaysWhenCopiesAreFilledExactlyToTheBox) {
+  Problem problem = RandomProblem({"", kRbf, 0.0, 4.0}, 1, 10, 2);
+  for (auto& key : problem.keys) key = problem.keys[0];
+  problem.duplicates = DuplicatesPolicy::kOldestFirst;
+  ASSERT_EQ(Evaluate(problem).partition, "EEEERRRRRRa");
+  const auto gradients =
+      Backward(*Solve(problem), problem.query, problem.readout_bar, problem.decision_bar, {});
+  ASSERT_TRUE(gradients.ok());
+  EXPECT_TRUE(gradients->flags.small_slack);
+  EXPECT_TRUE(gradients->flags.copies);
+  EXPECT_FALSE(gradients->flags.no_margin);
+
+  // The handle that stands for the group has no weight, and no label tells the margin.
+  problem.duplicates = DuplicatesPolicy::kNewestFirst;
+  ASSERT_EQ(Evaluate(problem).partition, "RRRRRREEEEa");
+  const auto refused =
+      Backward(*Solve(problem), problem.query, problem.readout_bar, problem.decision_bar, {});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST(GradientTest, TokensInReserveMoveNothing) {
   const Problem problem = RandomProblem({"", kRbf, 0.0, 4.0}, 5, 30, 2);
   const Loss here = Evaluate(problem);
