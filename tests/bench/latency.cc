@@ -6,7 +6,7 @@
 // the same tokens in the same process.
 #include <array>
 #include <chrono>
-#include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -104,7 +104,7 @@ absl::StatusOr<Result> Run(const Settings& settings) {
   Series refit{"refit", {}};
   Series published_any{"delete, published", {}, true};
   Series published_refit{"refit, published", {}, true};
-  double least = INFINITY;
+  double least = std::numeric_limits<double>::infinity();
   int64_t equal = 0;
   int64_t all = 0;
   for (const Size& size : kSizes) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -73,8 +74,8 @@ class Scale {
  public:
   Scale(const std::vector<double>& values, bool logarithmic, bool from_zero)
       : logarithmic_(logarithmic) {
-    double low = INFINITY;
-    double high = -INFINITY;
+    double low = std::numeric_limits<double>::infinity();
+    double high = -std::numeric_limits<double>::infinity();
     for (const double value : values) {
       zero_ |= value == 0.0;
       if (!std::isfinite(value) || (logarithmic && value <= 0.0)) continue;
