@@ -11,58 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "core/svdd/solver.h"
 #include "tests/core/key_streams.h"
+#include "tests/core/solver_peer.h"
 #include "tests/core/state_checks.h"
 
 namespace lethe::svdd {
-
-// Reaches past the interfaces, so that no cache is told of the change: as a stray write would.
-class SolverTestPeer {
- public:
-  explicit SolverTestPeer(Solver& solver) : supports_(solver.supports_) {}
-  // Whatever was copied from the weights is read anew.
-  void DropCopies() { supports_.weights_known_ = false; }
-
-  std::vector<SupportSet::Entry>& entries() { return supports_.entries_; }
-  DoubleDouble& mu() { return supports_.mu; }
-  size_t margin() const { return supports_.margin_.size(); }
-  SupportSet::Entry& MarginEntry(size_t position) {
-    return supports_.entries_[supports_.margin_[position]];
-  }
-
-  // Entry (row, column) of the factor L becomes change(entry): the factor is made anew from L' L''.
-  // False when that matrix is no longer positive definite to the factor.
-  bool ChangeFactor(size_t row, size_t column, const std::function<double(double)>& change) {
-    const size_t n = margin();
-    std::vector<std::vector<DoubleDouble>> lower(n, std::vector<DoubleDouble>(n));
-    for (size_t i = 0; i < n; ++i) {
-      for (size_t j = 0; j <= i; ++j) {
-        DoubleDouble sum = supports_.Gram(supports_.margin_[i], supports_.margin_[j]);
-        for (size_t l = 0; l < j; ++l) sum -= lower[i][l] * lower[j][l];
-        lower[i][j] = i == j ? Sqrt(sum) : sum / lower[j][j];
-      }
-    }
-    lower[row][column].hi = change(lower[row][column].hi);
-    supports_.factor_.Clear();
-    for (size_t i = 0; i < n; ++i) {
-      std::vector<DoubleDouble> products;
-      for (size_t j = 0; j <= i; ++j) {
-        DoubleDouble sum;
-        for (size_t l = 0; l <= j; ++l) sum += lower[i][l] * lower[j][l];
-        products.push_back(sum);
-      }
-      const DoubleDouble diagonal = products.back();
-      products.pop_back();
-      if (!supports_.factor_.Append(std::move(products), diagonal, DoubleDouble(0.0))) return false;
-    }
-    return true;
-  }
-
- private:
-  SupportSet& supports_;
-};
-
 namespace {
 
 double FlipBit(double value, int bit) {

@@ -42,6 +42,8 @@ LifePlan LifePlan::Draw(uint64_t seed, size_t largest, double seconds) {
   plan.capacity =
       LogUniform(1.0, std::clamp(static_cast<double>(plan.largest), 1.5, 500.0), random);
   if (std::bernoulli_distribution(0.4)(random)) plan.capacity = std::floor(plan.capacity);
+  // Where nearly every token carries weight a solve is cubic in their number.
+  while (ColdSeconds(plan, plan.largest) > 3 * seconds) plan.largest -= plan.largest / 8 + 1;
   plan.by_box = std::bernoulli_distribution(0.5)(random);
   plan.duplicates = static_cast<DuplicatesPolicy>(std::uniform_int_distribution(1, 3)(random));
 
@@ -57,7 +59,7 @@ LifePlan LifePlan::Draw(uint64_t seed, size_t largest, double seconds) {
   }
 
   // The life visits sizes up to the largest but is seldom there.
-  const double cold = ColdSeconds(plan, plan.largest) / 2;
+  const double cold = std::max(1e-9, ColdSeconds(plan, plan.largest) / 2);
   plan.operations = std::uniform_int_distribution<size_t>(30, 60)(random);
   if (cold > 0.05) plan.operations = 20;
   const double checks = std::max(2.0, seconds / (2.5 * cold));

@@ -9,6 +9,7 @@
 
 #include "tests/core/exact_judge.h"
 #include "tests/core/key_streams.h"
+#include "tests/core/solver_peer.h"
 #include "tests/core/vectors.h"
 
 namespace lethe::svdd {
@@ -274,6 +275,47 @@ TEST(ProofTest, TheGapCountsTheReserveToo) {
       EXPECT_TRUE(ExpectProofHolds(*memory->snapshot(), tokens, {}));
     }
   }
+}
+
+// The refined solution before rounding: what weight_bound speaks of.
+TEST_P(StreamProofTest, TheRefinedSolutionIsWithinItsBound) {
+  const KeyRegime regime = GetParam();
+  int judged = 0;
+  for (const double capacity : {2.0, 3.7, 6.1}) {
+    KeyStream keys(regime, 3, 77);
+    const MemoryOptions options = {{kernel::KernelKind::kRbf, 1 / keys.squared_distance()},
+                                   *Capacity::FromCapacity(capacity),
+                                   DuplicatesPolicy::kShared,
+                                   3,
+                                   1};
+    Solver solver(options);
+    std::vector<OwnedToken> tokens;
+    for (TokenHandle handle = 1; handle <= 20; ++handle) {
+      tokens.push_back({handle, keys.Next(), {1.0}});
+      solver.Insert(View(std::span(tokens).last(1)));
+      const Snapshot state = solver.Publish().value();
+      // On the upper rungs the point itself is kept in double-double only.
+      if (state.phase != Phase::kActive || state.proof.precision_bits != 106) continue;
+      const ExactSolution truth = SolveExactly(state, tokens);
+      if (!truth.fault.empty()) continue;
+      SolverTestPeer peer(solver);
+      Exact square = 0;
+      for (size_t p = 0; p < peer.margin(); ++p) {
+        const SupportSet::Entry& entry = peer.MarginEntry(p);
+        const Exact held = (Exact(entry.w.hi) + Exact(entry.w.lo)) / options.capacity.total();
+        Exact exact = 0;
+        for (const TokenHandle member : solver.tokens().Members(entry.group)) {
+          exact += truth.alpha[member - 1];
+        }
+        square += (held - exact) * (held - exact);
+      }
+      const Exact error = sqrt(square);
+      EXPECT_LE(error, Exact(state.proof.weight_bound)) << "capacity " << capacity;
+      ++judged;
+    }
+  }
+  // A single key has one exact solution; its ties go up the ladder.
+  EXPECT_GE(judged, regime == KeyRegime::kConstant ? 0 : 15);
 }
 
 }  // namespace

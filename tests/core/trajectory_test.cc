@@ -132,12 +132,7 @@ TEST(TrajectoryTest, EveryStateIsTheRefitBitForBit) {
   Totals totals;
   for (uint64_t i = run.shard; i < run.lives; i += run.shards) {
     const LifePlan plan = LifePlan::Draw(Mix(run.seed + i), run.largest, run.seconds);
-    const auto start = std::chrono::steady_clock::now();
     totals.Add(plan, RunLife(plan, run));
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    if (Environment("LETHE_VERBOSE") != nullptr) {
-      std::printf("%.3f s  %s\n", took.count(), plan.Describe().c_str());
-    }
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   const auto number = [](uint64_t x) { return static_cast<unsigned long long>(x); };

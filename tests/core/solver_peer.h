@@ -1,0 +1,60 @@
+// Reads and breaks what a Solver holds, past its interfaces.
+#ifndef LETHE_TESTS_CORE_SOLVER_PEER_H_
+#define LETHE_TESTS_CORE_SOLVER_PEER_H_
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "core/svdd/solver.h"
+
+namespace lethe::svdd {
+
+// No cache is told of a change: as a stray write would not tell it.
+class SolverTestPeer {
+ public:
+  explicit SolverTestPeer(Solver& solver) : supports_(solver.supports_) {}
+  // Whatever was copied from the weights is read anew.
+  void DropCopies() { supports_.weights_known_ = false; }
+
+  DoubleDouble& mu() { return supports_.mu; }
+  size_t margin() const { return supports_.margin_.size(); }
+  SupportSet::Entry& MarginEntry(size_t position) {
+    return supports_.entries_[supports_.margin_[position]];
+  }
+
+  // Entry (row, column) of the factor L becomes change(entry): the factor is made anew from L' L''.
+  // False when that matrix is no longer positive definite to the factor.
+  bool ChangeFactor(size_t row, size_t column, const std::function<double(double)>& change) {
+    const size_t n = margin();
+    std::vector<std::vector<DoubleDouble>> lower(n, std::vector<DoubleDouble>(n));
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t j = 0; j <= i; ++j) {
+        DoubleDouble sum = supports_.Gram(supports_.margin_[i], supports_.margin_[j]);
+        for (size_t l = 0; l < j; ++l) sum -= lower[i][l] * lower[j][l];
+        lower[i][j] = i == j ? Sqrt(sum) : sum / lower[j][j];
+      }
+    }
+    lower[row][column].hi = change(lower[row][column].hi);
+    supports_.factor_.Clear();
+    for (size_t i = 0; i < n; ++i) {
+      std::vector<DoubleDouble> products;
+      for (size_t j = 0; j <= i; ++j) {
+        DoubleDouble sum;
+        for (size_t l = 0; l <= j; ++l) sum += lower[i][l] * lower[j][l];
+        products.push_back(sum);
+      }
+      const DoubleDouble diagonal = products.back();
+      products.pop_back();
+      if (!supports_.factor_.Append(std::move(products), diagonal, DoubleDouble(0.0))) return false;
+    }
+    return true;
+  }
+
+ private:
+  SupportSet& supports_;
+};
+
+}  // namespace lethe::svdd
+
+#endif  // LETHE_TESTS_CORE_SOLVER_PEER_H_
