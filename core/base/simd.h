@@ -25,7 +25,7 @@ using Pack = double __attribute__((vector_size(kLanes * sizeof(double))));
 using PackBits = int64_t __attribute__((vector_size(kLanes * sizeof(int64_t))));
 
 inline Pack Splat(double value) {
-  Pack pack;
+  Pack pack{};
   for (size_t lane = 0; lane < kLanes; ++lane) pack[lane] = value;
   return pack;
 }
@@ -39,13 +39,13 @@ T Broadcast(double value) {
   }
 }
 inline Pack Load(const double* from) {
-  Pack pack;
+  Pack pack{};
   std::memcpy(&pack, from, sizeof(pack));
   return pack;
 }
 inline Pack LoadSingle(const float* from) {
   using Singles = float __attribute__((vector_size(kLanes * sizeof(float))));
-  Singles singles;
+  Singles singles{};
   std::memcpy(&singles, from, sizeof(singles));
   return __builtin_convertvector(singles, Pack);
 }
@@ -57,7 +57,7 @@ inline Pack Fma(Pack a, Pack b, Pack c) {
 #if LETHE_WIDE_PACKS
   return _mm256_fmadd_pd(a, b, c);
 #else
-  Pack result;
+  Pack result{};
   for (size_t lane = 0; lane < kLanes; ++lane) result[lane] = std::fma(a[lane], b[lane], c[lane]);
   return result;
 #endif
@@ -67,7 +67,7 @@ inline Pack SquareRoots(Pack a) {
 #if LETHE_WIDE_PACKS
   return _mm256_sqrt_pd(a);
 #else
-  Pack result;
+  Pack result{};
   for (size_t lane = 0; lane < kLanes; ++lane) result[lane] = std::sqrt(a[lane]);
   return result;
 #endif

@@ -67,7 +67,7 @@ void Solver::PutInPool(GroupIndex group, double h_lower_bound, bool again) {
 
 void Solver::ToReserve(GroupIndex group) {
   // A group whose last token was just forgotten is gone, not in reserve.
-  if (!tokens_.Members(group).empty()) pool_.Set(group, drift_);
+  if (!tokens_.Members(group).empty()) contested_.push_back(group);
 }
 
 void Solver::ReturnContested() {
@@ -291,7 +291,10 @@ void Solver::ForgetTokens(std::span<const TokenHandle> handles) {
 std::vector<TokenHandle> Solver::MarginHandles() const {
   std::vector<TokenHandle> handles;
   for (const Slot slot : supports_.margin()) {
-    handles.push_back(tokens_.Members(supports_[slot].group).front());
+    // The member that is filled first has weight under every policy.
+    const auto members = tokens_.Members(supports_[slot].group);
+    const bool newest = options_.duplicates == DuplicatesPolicy::kNewestFirst;
+    handles.push_back(newest ? members.back() : members.front());
   }
   return handles;
 }

@@ -91,7 +91,7 @@ class Solver {
   bool HasLandmarks() const;
   void FollowLandmarks();
   void PutInPool(GroupIndex group, double h_lower_bound, bool again);
-  // Takes in a group whose weight has become 0, to be looked at when the drift is next added up.
+  // Takes in a group whose weight has become 0, to be looked at by the next sweep.
   void ToReserve(GroupIndex group);
   void ReturnContested();
   // Sign of a group's gradient: evaluated coarsely, then finely; error grows by `slack`.
@@ -177,13 +177,14 @@ class Solver {
   DdVector slopes_;
   DdVector gradients_;
   std::vector<double> gradient_errors_;
-  std::vector<GroupIndex> contested_;  // gradient not told from zero in double-double
-  double drift_ = 0.0;                 // sum of 2 |dw|_K + |dmu| over all moves
-  double path_ = 0.0;                  // sum of 2 |dw|_K
-  double followed_drift_ = -1.0;       // drift_ when the landmarks were brought to the weights
-  bool active_ = false;                // enough tokens for the box problem
-  bool gave_up_ = false;               // no rung could solve for the active set
-  bool factor_ok_ = true;              // supports_.factor() is usable
+  // Gradient not told from zero in double-double, or not looked at since the weight became 0.
+  std::vector<GroupIndex> contested_;
+  double drift_ = 0.0;            // sum of 2 |dw|_K + |dmu| over all moves
+  double path_ = 0.0;             // sum of 2 |dw|_K
+  double followed_drift_ = -1.0;  // drift_ when the landmarks were brought to the weights
+  bool active_ = false;           // enough tokens for the box problem
+  bool gave_up_ = false;          // no rung could solve for the active set
+  bool factor_ok_ = true;         // supports_.factor() is usable
   Method method_ = Method::kUnchanged;
   int events_ = 0;
   bool proved_anew_ = false;
