@@ -3,7 +3,7 @@
 //
 // It knows nothing of the problem: rows are appended at the end and removed anywhere (Givens
 // rotations). Holding a factor and not an inverse keeps the residual at rounding level however long
-// the churn (docs/math.md, section 3.3). Cost, k rows: Append and Solve O(k^2), Remove O((k -
+// the churn (docs/math.md, section 3.4). Cost, k rows: Append and Solve O(k^2), Remove O((k -
 // i)^2), no allocation but for the row that is added. Threads: compatible.
 #ifndef LETHE_CORE_SVDD_CHOLESKY_H_
 #define LETHE_CORE_SVDD_CHOLESKY_H_
