@@ -158,7 +158,9 @@ double RoundOnce(const Exact& value) {
   for (const double direction : {-INFINITY, INFINITY}) {
     const Exact midpoint = (Exact(nearest) + Exact(std::nextafter(nearest, direction))) / 2;
     if (abs(value - midpoint) <= abs(value) * kTie) {
-      return std::strtod(value.str(24, std::ios_base::scientific).c_str(), nullptr) + 0.0;
+      char decimal[64];  // a sign, 25 digits, an exponent
+      mpfr_snprintf(decimal, sizeof(decimal), "%.24RNe", value.backend().data());
+      return std::strtod(decimal, nullptr) + 0.0;
     }
   }
   return nearest + 0.0;
