@@ -17,13 +17,14 @@
 
 #include "core/svdd/cholesky.h"
 #include "core/svdd/cholesky_dd.h"
+#include "core/svdd/numbers.h"
 #include "core/svdd/problem.h"
 
 namespace lethe::svdd {
 
 template <typename Real>
 struct DenseProblem {
-  std::vector<std::vector<Real>> gram;  // symmetric, n x n
+  std::vector<Numbers<Real>> gram;  // symmetric, n x n
   std::vector<Real> cap;
   Real total;
   std::vector<Real> gradient_tolerance;  // a sign of h_i within it counts as right
@@ -97,14 +98,12 @@ class ActiveSetSolver {
     for (size_t j = 0; j < n_; ++j) {
       if (point_.label[j] == Label::kError) m -= problem_.cap[j];
     }
+    sums_.Zero(n_);
+    for (size_t j = 0; j < n_; ++j) {
+      if (point_.label[j] == Label::kError) sums_.AddScaled(problem_.cap[j], problem_.gram[j]);
+    }
     for (const size_t i : free_) {
-      Real value = problem_.total * problem_.gram[i][i];
-      for (size_t j = 0; j < n_; ++j) {
-        if (point_.label[j] == Label::kError) {
-          SubtractProduct(value, problem_.gram[i][j], problem_.cap[j] + problem_.cap[j]);
-        }
-      }
-      b.push_back(std::move(value));
+      b.push_back(problem_.total * problem_.gram[i][i] - (sums_[i] + sums_[i]));
     }
     std::vector<Real> target;
     SolveBordered(factor_, std::move(b), m, target, point_.mu);
@@ -144,16 +143,19 @@ class ActiveSetSolver {
     return step > Real(0.0) ? Move::kBlocked : Move::kBlockedAtOnce;
   }
 
-  // 2 (Kw)_i - total K_ii
-  Real Slope(size_t i) const {
-    Real sum(0.0);
+  // sums_ = Kw
+  void SumRows() {
+    sums_.Zero(n_);
     for (size_t j = 0; j < n_; ++j) {
-      if (point_.label[j] != Label::kReserve) sum += problem_.gram[i][j] * point_.weight[j];
+      if (point_.label[j] == Label::kReserve) continue;
+      sums_.AddScaled(point_.weight[j], problem_.gram[j]);
     }
-    return sum + sum - problem_.total * problem_.gram[i][i];
   }
+  // 2 (Kw)_i - total K_ii, after SumRows.
+  Real Slope(size_t i) const { return sums_[i] + sums_[i] - problem_.total * problem_.gram[i][i]; }
 
   Choice Choose(bool bland) {
+    SumRows();
     if (free_.empty()) return ChoosePair();
     size_t chosen = n_;
     Real worst(0.0);
@@ -204,6 +206,7 @@ class ActiveSetSolver {
   const size_t n_;
   std::vector<size_t> free_;  // in the order of the factor's rows
   CholeskyFactor<Real> factor_;
+  Numbers<Real> sums_;
 };
 
 }  // namespace lethe::svdd

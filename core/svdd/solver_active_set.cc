@@ -128,9 +128,9 @@ bool Solver::TryDoubleDouble(const std::vector<GroupIndex>& groups,
     const double scale = Scale(supports_[a].group);
     problem.gradient_tolerance.push_back(0x1p-92 * total_ * scale * scale);
     problem.cap.push_back(GroupCap(supports_[a].group));
-    std::vector<DoubleDouble>& row = problem.gram.emplace_back();
-    row.reserve(slots.size());
-    for (const Slot b : slots) row.push_back(supports_.Gram(a, b));
+    Numbers<DoubleDouble>& row = problem.gram.emplace_back();
+    row.Zero(slots.size());
+    for (size_t j = 0; j < slots.size(); ++j) row.Set(j, supports_.Gram(a, slots[j]));
   }
   problem.pivot_threshold = 0x1p-86 * largest;
   DensePoint<DoubleDouble> point = StartingPoint(start, problem.cap);
@@ -155,10 +155,12 @@ bool Solver::TryMp(const std::vector<GroupIndex>& groups,
     problem.gradient_tolerance.push_back(MpReal(total_ * std::max(1.0, diagonal)) *
                                          MpReal::PowerOfTwo(kToleranceBits - bits));
     problem.cap.push_back(MpReal(GroupCap(groups[i])));
-    problem.gram.emplace_back(groups.size());
+    problem.gram.emplace_back().Zero(groups.size());
     for (size_t j = 0; j <= i; ++j) {
-      problem.gram[i][j] = problem.gram[j][i] =
+      const MpReal value =
           kernel::EvaluateMp(options_.kernel, tokens_.Key(groups[i]), tokens_.Key(groups[j])).value;
+      problem.gram[i].Set(j, value);
+      problem.gram[j].Set(i, value);
     }
   }
   problem.pivot_threshold = MpReal(largest) * MpReal::PowerOfTwo(40 - bits);
