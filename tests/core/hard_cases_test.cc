@@ -104,6 +104,23 @@ TEST(HardCasesTest, EveryPairOfAFewTokensCanBeForgottenAtOnce) {
   }
 }
 
+// One of several groups that lose copies has room at first, and rises past what its remaining
+// copies hold while the others fall.
+TEST(HardCasesTest, AGroupThatLosesCopiesMayRiseMeanwhile) {
+  constexpr double a = -1.5884;
+  constexpr double b = -1.4308;
+  constexpr double c = -0.0135;
+  constexpr double d = 0.4032;
+  constexpr double e = 0.5586;
+  constexpr double f = 2.2601;
+  const std::vector<double> keys = {e, c, b, d, b, f, e, e, d, b, f, e,
+                                    c, f, a, e, f, f, a, a, c, b, e, a};
+  const auto memory = Fill(Options(KernelKind::kRbf, 0.0764266, 10.0426), keys, keys.size());
+  const std::vector<TokenHandle> handles = {2, 3, 7, 8, 14, 15, 19, 20, 23};
+  ASSERT_TRUE(memory->Forget(handles).ok());
+  EXPECT_TRUE(SameBits(*memory->snapshot(), *memory->Refit()));
+}
+
 TEST(HardCasesTest, NextToNothingIsNotNothing) {
   for (const double exponent : {100.0, 160.0, 190.0, 200.0, 210.0, 300.0, 340.0}) {
     SCOPED_TRACE(exponent);

@@ -55,6 +55,16 @@ std::vector<Damage> Damages() {
                          });
                        }});
   }
+  for (const int bit : {0, 30, 51}) {
+    damages.push_back({"error weight bit " + std::to_string(bit),
+                       [bit](SolverTestPeer& peer, std::mt19937_64& random) {
+                         const auto slots = peer.ErrorSlots();
+                         if (slots.empty()) return false;
+                         double& w = peer.Entry(slots[Some(slots.size(), random)]).w.hi;
+                         w = FlipBit(w, bit);
+                         return true;
+                       }});
+  }
   damages.push_back({"low part of a margin weight", [](SolverTestPeer& peer, auto& random) {
                        if (peer.margin() == 0) return false;
                        peer.MarginEntry(Some(peer.margin(), random)).w.lo *= -1;

@@ -19,6 +19,14 @@ class SolverTestPeer {
 
   DoubleDouble& mu() { return supports_.mu; }
   size_t margin() const { return supports_.margin_.size(); }
+  SupportSet::Entry& Entry(Slot slot) { return supports_.entries_[slot]; }
+  std::vector<Slot> ErrorSlots() const {
+    std::vector<Slot> slots;
+    for (Slot slot = 0; slot < supports_.slots(); ++slot) {
+      if (supports_.entries_[slot].role == SupportSet::Role::kError) slots.push_back(slot);
+    }
+    return slots;
+  }
   SupportSet::Entry& MarginEntry(size_t position) {
     return supports_.entries_[supports_.margin_[position]];
   }
