@@ -30,12 +30,12 @@ struct RunOptions {
   uint64_t lives = 200;
   uint64_t shard = 0;
   uint64_t shards = 1;
-  size_t largest = 200;
-  double seconds = 0.15;  // a life
+  size_t largest = 400;
+  double seconds = 0.4;  // a life
 };
 
 constexpr size_t kLongLargest = 2000;
-constexpr double kLongSeconds = 1.0;
+constexpr double kLongSeconds = 3.0;
 
 const char* Environment(const char* name) {
   const char* const text = std::getenv(name);
