@@ -155,7 +155,7 @@ Exact ExactKernel(const kernel::Kernel& kernel,
 
 double RoundOnce(const Exact& value) {
   const double nearest = mpfr_get_d(value.backend().data(), MPFR_RNDN);
-  for (const double direction : {-INFINITY, INFINITY}) {
+  for (const double direction : {-HUGE_VAL, HUGE_VAL}) {
     const Exact midpoint = (Exact(nearest) + Exact(std::nextafter(nearest, direction))) / 2;
     if (abs(value - midpoint) <= abs(value) * kTie) {
       char decimal[64];  // a sign, 25 digits, an exponent

@@ -178,7 +178,7 @@ TEST_F(ReplaceTest, BadInputNamesItsFieldAndChangesNothing) {
             "tokens[1].key: has 1 numbers, this memory's have 2");
   EXPECT_EQ(refused({1}, {good, {21, {1, kNan}, {1}}}, kInvalid),
             "tokens[1].key[1]: must be finite, got NaN");
-  EXPECT_EQ(refused({1}, {good, {21, {-INFINITY, 1}, {1}}}, kInvalid),
+  EXPECT_EQ(refused({1}, {good, {21, {-HUGE_VAL, 1}, {1}}}, kInvalid),
             "tokens[1].key[0]: must be finite, got an infinity");
   EXPECT_EQ(refused({1}, {good, {21, {1e101, 1}, {1}}}, kInvalid),
             "tokens[1].key[0]: is above 1e+100 in magnitude");
