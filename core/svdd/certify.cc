@@ -426,8 +426,21 @@ double Solver::ReserveGap(const Proof& proof) const {
   return gap * (1 + 0x1p-40);
 }
 
+// Whether every group with weight stands where its label says: what is published for an error group
+// is the box of each member.
+bool Solver::BoundsAreTheGroups() const {
+  for (Slot slot = 0; slot < supports_.slots(); ++slot) {
+    const SupportSet::Entry& entry = supports_[slot];
+    if (entry.role == Role::kFree || entry.role == Role::kLeaving) continue;
+    if (entry.role == Role::kDriven || !(entry.cap == GroupCap(entry.group))) return false;
+    if (entry.role == Role::kError && !(entry.w == entry.cap)) return false;
+  }
+  return true;
+}
+
 std::optional<Solver::Certificate> Solver::Certify() {
   Certificate certificate;
+  if (!BoundsAreTheGroups()) SolveByActiveSet({});
   // Every violation found lowers the objective, so this ends; the bound is a safety net.
   for (int round = 0; round < 1000 && !gave_up_; ++round) {
     Finding finding = CertifyDoubleDouble(certificate);

@@ -233,6 +233,9 @@ bool Solver::LowerInSteps(std::span<const GroupIndex> groups) {
       // A margin group without members may stand at 0 exactly; it must go all the same.
       if (excess > DoubleDouble(0.0) || tokens_.Members(group).empty()) {
         lowerings_.push_back({*slot, share > 0.0 ? cap + DoubleDouble(share) * excess : cap});
+      } else {
+        // It must not rise above what is left of it while the others fall.
+        supports_[*slot].cap = cap;
       }
     }
     if (lowerings_.empty()) return true;

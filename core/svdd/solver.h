@@ -150,6 +150,7 @@ class Solver {
   Finding CertifyMp(int bits, Certificate& certificate);
   bool SweepFindsViolators(double slack);
   bool ErrorGroupsHoldTotal() const;
+  bool BoundsAreTheGroups() const;
   int TieBits() const;
   void AddPublicationRounding(Certificate& certificate) const;
   double ReserveSlack() const;
