@@ -65,6 +65,8 @@ void BucketQueue::TakeReached(double threshold, std::vector<KeyedGroup>& reached
       reached.push_back(bucket[i]);
       Remove(bucket[i].group);
     }
+    // Each bucket may have held everything once; its room is not kept.
+    if (bucket.empty() && bucket.capacity() > kKeptCapacity) std::vector<KeyedGroup>().swap(bucket);
   };
   const double steps = std::min(last - base_, static_cast<double>(kBuckets - 1));
   for (double step = 0.0; step <= steps; ++step) take(buckets_[IndexOf(base_ + step)]);

@@ -298,13 +298,12 @@ Solver::Finding Solver::CertifyMp(int bits, Certificate& certificate) {
     // All signs are right; now the roundings. Exact midpoints (or zeros, for mu) stay open on every
     // rung.
     const MpReal total(total_);
-    const bool top = bits == kTopRung;
     const auto round_mu = [&](const MpReal& value, const MpReal& error) {
       const bool nonzero = Abs(value) > error;
       const bool below_subnormals = error < MpReal::PowerOfTwo(-1080);
       return RoundToNearest(
           value / total, error / total,
-          top || below_subnormals || (nonzero && rung.TieAllowed(error, ToDouble(Abs(value)))));
+          below_subnormals || (nonzero && rung.TieAllowed(error, ToDouble(Abs(value)))));
     };
     if (rung.has_margin()) {
       certificate.mu = round_mu(mu, mu_error);

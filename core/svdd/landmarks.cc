@@ -27,6 +27,7 @@ double RingRadius(uint32_t ring) {
 void Landmarks::Clear() {
   points_.Clear();
   count_ = 0;
+  misses_ = 0;
   columns_.clear();
   known_.clear();
   gradients_.clear();
@@ -82,7 +83,7 @@ void Landmarks::Follow(const SupportSet& supports, const TokenTable& tokens, dou
 
 double Landmarks::Clock(uint32_t cell) const {
   const double radius = RingRadius(cell % kRings);
-  return radius * path_ * (1 + 0x1p-40) - (gradients_[cell / kRings] - gradient_error_);
+  return radius * path_ * (1 + 0x1p-49) - (gradients_[cell / kRings] - gradient_error_);
 }
 
 Landmarks::Nearest Landmarks::FindNearest(std::span<const double> key) {
@@ -124,6 +125,7 @@ uint32_t Landmarks::FindHome(std::span<const double> key, const SupportSet& supp
     gradients_[nearest] = 2 * sum - supports.total() + supports.mu.hi;
     gradient_error_ = std::max(gradient_error_, supports.CoarseError(sum));
   }
+  if (distance > kNear) ++misses_;
   uint32_t ring = 0;
   while (ring + 1 < kRings && RingRadius(ring + 1) >= distance) ++ring;
   return nearest * kRings + ring;
@@ -140,7 +142,7 @@ void Landmarks::Put(GroupIndex group,
   place.cell = place.home;
   Cell& cell = cells_[place.cell];
   const double key = h - (gradients_[place.cell / kRings] + gradient_error_) +
-                     RingRadius(place.cell % kRings) * path_ * (1 - 0x1p-40);
+                     RingRadius(place.cell % kRings) * path_ * (1 - 0x1p-49);
   place.index = static_cast<uint32_t>(cell.groups.size());
   cell.groups.push_back({key, group});
   cell.least = std::min(cell.least, key);
@@ -169,6 +171,15 @@ void Landmarks::TakeReached(double slack, std::vector<KeyedGroup>& reached) {
     }
   }
   FindBound();
+}
+
+void Landmarks::Dissolve(std::vector<KeyedGroup>& bounds) {
+  for (const uint32_t number : occupied_) {
+    for (const KeyedGroup& item : cells_[number].groups) {
+      bounds.push_back({item.key - Clock(number), item.group});
+    }
+  }
+  Clear();
 }
 
 void Landmarks::FindBound() {

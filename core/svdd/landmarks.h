@@ -46,6 +46,10 @@ class Landmarks {
   void TakeReached(double slack, std::vector<KeyedGroup>& reached);
   // Whether a group stands here that is very near this key. O(L d).
   bool HasNear(std::span<const double> key);
+  // Whether the groups that come no longer stand near the landmarks there are.
+  bool Outdated() const { return misses_ > 4 * kMost; }
+  // Gives up all groups, each with a lower bound on its gradient, and all landmarks.
+  void Dissolve(std::vector<KeyedGroup>& bounds);
   // A lower bound on all their gradients; +infinity when empty.
   double LowerBound() const { return bound_; }
 
@@ -77,6 +81,7 @@ class Landmarks {
   kernel::Kernel kernel_;
   kernel::PointBlocks points_;  // of the landmarks
   uint32_t count_ = 0;
+  uint32_t misses_ = 0;  // keys that were near no landmark when there was no room for one more
   std::vector<std::vector<double>> columns_;  // by slot: kappa(landmark, slot)
   std::vector<uint64_t> known_;               // by slot: the assignment its column is of
   std::vector<double> gradients_;             // by landmark

@@ -43,7 +43,7 @@ class ExactMemory::Impl {
     if (!published.has_value()) {
       // A state that could not be certified is not served: once more from the tokens alone.
       ++counters.refits;
-      Solver fresh = FromTokens();
+      Solver fresh = FromTokens(solver.tokens());
       published = fresh.Publish();
       if (!published.has_value()) {
         spent = true;
@@ -63,8 +63,7 @@ class ExactMemory::Impl {
                         .precision_bits = state->proof.precision_bits};
   }
 
-  Solver FromTokens() const {
-    const TokenTable& tokens = solver.tokens();
+  Solver FromTokens(const TokenTable& tokens) const {
     std::vector<NewToken> all;
     for (const TokenHandle handle : tokens.Handles()) {
       all.push_back({handle, tokens.Key(tokens.GroupOf(handle)), tokens.Value(handle)});
@@ -165,23 +164,25 @@ absl::StatusOr<UpdateReport> ExactMemory::Replace(std::span<const TokenHandle> h
 }
 
 EvictionPlan ExactMemory::PlanEviction(size_t budget) const {
+  if (impl_->spent) return {};
   return svdd::PlanEviction(impl_->solver.tokens(), *impl_->state, budget);
 }
 
 std::vector<TokenHandle> ExactMemory::MarginHandles() const {
-  return impl_->state->phase == Phase::kActive ? impl_->solver.MarginHandles()
-                                               : std::vector<TokenHandle>();
+  if (impl_->spent || impl_->state->phase != Phase::kActive) return {};
+  return impl_->solver.MarginHandles();
 }
 
 std::optional<MarginSolution> ExactMemory::SolveMarginSystem(std::span<const double> b,
                                                              double mass) const {
+  if (impl_->spent) return std::nullopt;
   return impl_->solver.SolveMarginSystem(b, mass);
 }
 
 std::shared_ptr<const Snapshot> ExactMemory::snapshot() const { return impl_->state; }
 
 std::shared_ptr<const Snapshot> ExactMemory::Refit() const {
-  Solver solver = impl_->FromTokens();
+  Solver solver = impl_->FromTokens(impl_->solver.tokens());
   return std::make_shared<const Snapshot>(solver.Publish().value_or(Snapshot(impl_->options)));
 }
 
@@ -191,6 +192,7 @@ absl::StatusOr<std::shared_ptr<const Snapshot>> ExactMemory::Preview(
   Solver solver = impl_->solver;
   solver.Forget(handles);
   std::optional<Snapshot> foreseen = solver.Publish();
+  if (!foreseen.has_value()) foreseen = impl_->FromTokens(solver.tokens()).Publish();
   if (!foreseen.has_value()) return Impl::Spent();
   return std::make_shared<const Snapshot>(*std::move(foreseen));
 }

@@ -66,8 +66,9 @@ struct SolverCounters {
 // on what was retained (docs/math.md, section 8).
 struct EvictionPlan {
   std::vector<TokenHandle> reserve;  // weight 0, oldest first
-  // Copies in groups of equal key and equal value, taken newest first, after all of the reserve:
-  // the group's weight still fits those that stay.
+  // Copies beside others of their key, after all of the reserve; the group's weight still fits
+  // those that stay. Under equal shares only where all values of the group are equal, newest first;
+  // under the filling policies those without weight, the last to be filled first.
   std::vector<TokenHandle> surplus;
   size_t retained = 0;  // above the budget when the rest carries weight
 };

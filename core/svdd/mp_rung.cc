@@ -115,7 +115,7 @@ MpRung::Bounded MpRung::GradientOf(GroupIndex group) {
 }
 
 bool MpRung::TieAllowed(const MpReal& error, double scale) const {
-  return error <= MpReal(scale) * MpReal::PowerOfTwo(-tie_bits_) || bits_ == kTopRung;
+  return error <= MpReal(scale) * MpReal::PowerOfTwo(-tie_bits_);
 }
 
 const kernel::ApproximateMp& MpRung::Value(GroupIndex a, GroupIndex b) {

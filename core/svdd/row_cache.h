@@ -6,6 +6,7 @@
 #ifndef LETHE_CORE_SVDD_ROW_CACHE_H_
 #define LETHE_CORE_SVDD_ROW_CACHE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -49,7 +50,7 @@ class RowCache {
 
   // A slot now stands for this key.
   void Assigned(size_t slot, std::span<const double> key) {
-    if (assigned_.size() == kMostAssigned) Clear(stride_);
+    if (assigned_.size() == MostAssigned()) Clear(stride_);
     assigned_keys_.Set(assigned_.size(), key);
     assigned_.push_back(static_cast<uint32_t>(slot));
   }
@@ -79,7 +80,7 @@ class RowCache {
 
   // Keeps a group's row, which is up to date as of now. The group must not have one here.
   void Add(GroupIndex group, std::span<const double> values) {
-    if (free_.empty() && (seen_.size() + 1) * stride_ * sizeof(float) > kBytes) Clear(stride_);
+    if (free_.empty() && (seen_.size() + 1) * stride_ * sizeof(float) > kBytes / 2) Clear(stride_);
     if (group >= row_of_.size()) row_of_.resize(group + 1, kNone);
     uint32_t row = static_cast<uint32_t>(seen_.size());
     if (free_.empty()) {
@@ -96,7 +97,10 @@ class RowCache {
   }
 
  private:
-  static constexpr size_t kMostAssigned = 8192;
+  size_t MostAssigned() const {
+    const size_t bytes = std::max<size_t>(1, assigned_keys_.dimension()) * sizeof(double);
+    return std::min<size_t>(8192, kBytes / 4 / bytes);
+  }
   static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
   size_t stride_ = 0;
   std::vector<float> rows_;

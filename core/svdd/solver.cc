@@ -55,13 +55,20 @@ void Solver::FollowLandmarks() {
   if (!HasLandmarks() || followed_drift_ == drift_) return;
   pool_.landmarks().Follow(supports_, tokens_, path_);
   followed_drift_ = drift_;
+  if (!pool_.landmarks().Outdated()) return;
+  std::vector<KeyedGroup> bounds;
+  pool_.landmarks().Dissolve(bounds);
+  pool_.landmarks().Follow(supports_, tokens_, path_);
+  for (const auto& [bound, group] : bounds) PutInPool(group, bound, false);
 }
 
 void Solver::PutInPool(GroupIndex group, double h_lower_bound, bool again) {
   if (again && HasLandmarks()) {
     pool_.landmarks().Put(group, h_lower_bound, supports_, tokens_);
   } else {
-    pool_.Set(group, drift_ + h_lower_bound / Scale(group) * (1 - 0x1p-40));
+    // Rounded down: the sum has the drift's rounding, which may be more than all of h.
+    const double h = h_lower_bound / Scale(group) * (1 - 0x1p-40);
+    pool_.Set(group, (drift_ + h) - (drift_ + std::abs(h)) * 0x1p-51);
   }
 }
 
@@ -125,9 +132,7 @@ void Solver::Settle() {
         continue;
       }
       if (++walks > limit || !factor_ok_ || !EnterByWalk(group)) {
-        std::vector<GroupIndex> rest;
-        for (size_t j = i; j < violators_.size(); ++j) rest.push_back(violators_[j].group);
-        SolveByActiveSet(std::move(rest));
+        SolveByActiveSet(TakeWorst(i));
         break;
       }
       AddDrift();
@@ -178,7 +183,7 @@ void Solver::Replace(std::span<const TokenHandle> handles, std::span<const NewTo
     ForgetTokens(handles);
   } else {
     ForgetTokens(handles);
-    if (!gave_up_) InsertTokens(tokens);
+    InsertTokens(tokens);
   }
 }
 
@@ -188,7 +193,8 @@ void Solver::InsertTokens(std::span<const NewToken> tokens) {
     const GroupIndex group = tokens_.Add(token.handle, token.key, token.value);
     if (active_) grown.push_back(group);
   }
-  if (options_.capacity.Warming(tokens_.size())) return;
+  // The tokens are kept in any case: they may be solved anew.
+  if (gave_up_ || options_.capacity.Warming(tokens_.size())) return;
   if (!active_) {
     SolveCold();
     return;
@@ -251,10 +257,12 @@ bool Solver::LowerInSteps(std::span<const GroupIndex> groups) {
 void Solver::ForgetTokens(std::span<const TokenHandle> handles) {
   std::vector<GroupIndex> shrunk;
   for (const TokenHandle handle : handles) shrunk.push_back(tokens_.Remove(handle));
+  if (gave_up_) return;
   std::sort(shrunk.begin(), shrunk.end());
   shrunk.erase(std::unique(shrunk.begin(), shrunk.end()), shrunk.end());
   if (active_ && options_.capacity.Warming(tokens_.size())) {
     active_ = false;
+    certified_ = nullptr;
     supports_.Clear();
     pool_.Clear();
     contested_.clear();

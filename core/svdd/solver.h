@@ -136,6 +136,8 @@ class Solver {
   // A feasible weight a group, near the present weights; takes in further groups where these are
   // too few to hold the total.
   std::vector<DoubleDouble> FeasibleStart(std::vector<GroupIndex>& groups);
+  // The worst of the violators from the first-th on; the others go back to the pool.
+  std::vector<GroupIndex> TakeWorst(size_t first);
   // The same in MpReal on the groups with weight and the contested ones.
   // False when the labels stay as they are: this rung cannot see what is wrong.
   bool RepairMp(int bits);

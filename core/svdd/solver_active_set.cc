@@ -172,7 +172,22 @@ bool Solver::TryMp(const std::vector<GroupIndex>& groups,
   return true;
 }
 
+// So many at a time that the dense problem stays small; the rest waits for the next round.
+std::vector<GroupIndex> Solver::TakeWorst(size_t first) {
+  std::vector<GroupIndex> worst;
+  const size_t take = first + std::max(kFewestNewGroups, supports_.slots() / 2);
+  for (size_t i = first; i < violators_.size(); ++i) {
+    if (i < take) {
+      worst.push_back(violators_[i].group);
+    } else {
+      pool_.Set(violators_[i].group, drift_);
+    }
+  }
+  return worst;
+}
+
 void Solver::SolveByActiveSet(std::vector<GroupIndex> extra) {
+  if (gave_up_) return;
   method_ = Method::kFallback;
   // Any group may be needed to hold the total.
   ReturnContested();
@@ -199,19 +214,12 @@ void Solver::SolveByActiveSet(std::vector<GroupIndex> extra) {
     ReturnContested();
     Sweep(0.0);
     if (violators_.empty()) return;
-    extra.clear();
-    const size_t take = std::max(kFewestNewGroups, supports_.slots() / 2);
-    for (size_t i = 0; i < violators_.size(); ++i) {
-      if (i < take) {
-        extra.push_back(violators_[i].group);
-      } else {
-        pool_.Set(violators_[i].group, drift_);
-      }
-    }
+    extra = TakeWorst(0);
   }
 }
 
 bool Solver::RepairMp(int bits) {
+  if (gave_up_) return true;
   const auto labels = [this] {
     std::vector<std::pair<GroupIndex, Role>> result;
     for (Slot slot = 0; slot < supports_.slots(); ++slot) {

@@ -35,6 +35,12 @@ uint32_t RowStore::Add(std::span<const double> row) {
   return index;
 }
 
+void RowStore::Free(uint32_t row) {
+  std::ranges::fill(
+      std::span(blocks_[row / kRowsPerBlock]).subspan((row % kRowsPerBlock) * width_, width_), 0.0);
+  free_.push_back(row);
+}
+
 GroupIndex TokenTable::Add(TokenHandle handle,
                            std::span<const double> key,
                            std::span<const double> value) {

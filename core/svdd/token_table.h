@@ -25,7 +25,8 @@ class RowStore {
  public:
   explicit RowStore(size_t width) : width_(width) {}
   uint32_t Add(std::span<const double> row);
-  void Free(uint32_t row) { free_.push_back(row); }
+  // The row reads as zeros from then on: what was in it is gone.
+  void Free(uint32_t row);
   std::span<const double> Row(uint32_t row) const {
     return {blocks_[row / kRowsPerBlock].data() + (row % kRowsPerBlock) * width_, width_};
   }
