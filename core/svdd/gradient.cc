@@ -255,8 +255,7 @@ class Adjoint {
   }
 
   absl::StatusOr<bool> ThroughTheWeights(double decision_bar) {
-    bool ordered = true;
-    LETHE_ASSIGN_OR_RETURN(const std::vector<Group*> margin, MarginGroups(ordered));
+    const std::vector<Group*> margin = MarginGroups();
     if (margin.empty()) return true;
     const size_t s = margin.size();
     std::vector<Vector> exponents(s);  // lower triangles
@@ -269,7 +268,6 @@ class Adjoint {
     }
     std::optional<Multipliers> solution;
     if constexpr (std::is_same_v<Real, DoubleDouble>) {
-      if (!ordered) return false;
       solution = SolveByHeldFactor(margin, gram, decision_bar);
       if (!solution.has_value()) return false;
     } else {
@@ -293,28 +291,16 @@ class Adjoint {
     return true;
   }
 
-  // In the order of the held factor's rows if `ordered`.
-  absl::StatusOr<std::vector<Group*>> MarginGroups(bool& ordered) {
-    const std::vector<TokenHandle> handles = memory_.MarginHandles();
+  // In the order of the held factor's rows.
+  std::vector<Group*> MarginGroups() {
     std::vector<Group*> margin;
-    for (const TokenHandle handle : handles) {
+    for (const TokenHandle handle : memory_.MarginHandles()) {
       const auto support =
           std::ranges::lower_bound(state_.supports, handle, {}, &SupportToken::handle);
-      if (support == state_.supports.end() || support->handle != handle) {
-        ordered = false;
-        continue;
-      }
+      // The member that is filled first has weight under every policy.
+      LETHE_CHECK(support != state_.supports.end() && support->handle == handle);
       margin.push_back(&groups_[group_of_[static_cast<size_t>(support - state_.supports.begin())]]);
       if (!margin.back()->margin) MoveToMargin(*margin.back());
-    }
-    if (ordered) return margin;
-    margin.clear();
-    for (Group& group : groups_) {
-      if (group.margin) margin.push_back(&group);
-    }
-    if (margin.size() != handles.size()) {
-      return absl::FailedPreconditionError(
-          "copies are filled exactly to the box: the derivative depends on the direction");
     }
     return margin;
   }
