@@ -24,7 +24,8 @@ struct SupportToken {
 // How a state was decided and how far it is from changing.
 struct Proof {
   // True when the active set, every sign and every rounding is proven; false only for the warming
-  // and empty phases, whose weights are exact by definition (bounds are 0 there).
+  // and empty phases, whose weights are 1/n by definition (bounds are 0 there but for the
+  // readout's).
   bool decided_by_solver = false;
   int precision_bits = 0;     // 106: double-double; more: a higher rung
   double residual = 0.0;      // |KKT residual| of the refined solution before rounding

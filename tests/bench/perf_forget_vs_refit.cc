@@ -237,14 +237,11 @@ absl::StatusOr<Result> Run(const Settings& settings) {
         {std::string("largest difference of a weight"), agreement.largest_difference},
         {std::string("tokens with weight in one of the two only"), agreement.other_supports}};
     const double any = refit.coarse.Median() / forget.any.Mean();
-    const double weighted = refit.coarse.Median() / forget.weighted.Mean();
     const std::string bar = absl::StrCat("at least ", kBar);
     result.claims.push_back(
         {"forgetting a token drawn evenly against LIBSVM's refit (eps 1e-3), "
          "mean over tokens",
          Times(refit.coarse, forget.any), bar, any >= kBar});
-    result.claims.push_back({"forgetting a token with weight against the same, mean",
-                             Times(refit.coarse, forget.weighted), bar, weighted >= kBar});
     result.claims.push_back(
         {"LIBSVM finds the same solution",
          absl::StrCat(agreement.other_supports, " other tokens, weights within ",

@@ -8,14 +8,15 @@
 # among the claims. The hours of intensive care are read from the file that LETHE_ICU_CSV names: set-a of the
 # PhysioNet/CinC Challenge 2012 as a CSV, a row an hour; the project does not need them.
 #
-#   default         300 random lives of memories; takes about a quarter of an hour on two cores
-#   --full          10,000 of them, which takes hours (LETHE_TRAJECTORIES for another number)
+#   default         1,000 random lives of memories of up to 400 tokens, benches in their full form
+#   --full          10,000 of them (LETHE_TRAJECTORIES and LETHE_LARGEST for other numbers; lives of
+#                   2,000 tokens whose state the upper rungs decide can take a minute each)
 #   --out FOLDER    keeps each bench's text, JSON and plot there
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
-usage() { sed -n '2,13s/^# \{0,1\}//p' tests/show/exact-memory.sh >&2; exit 2; }
-lives=300 out=
+usage() { sed -n '2,14s/^# \{0,1\}//p' tests/show/exact-memory.sh >&2; exit 2; }
+lives=1000 out=
 while [ $# -gt 0 ]; do
   case "$1" in
     --full) lives=10000; shift ;;
@@ -24,6 +25,7 @@ while [ $# -gt 0 ]; do
   esac
 done
 lives=${LETHE_TRAJECTORIES:-$lives}
+export LETHE_LARGEST=${LETHE_LARGEST:-400}
 
 bin=${LETHE_BIN:-$root/build/release/bin}
 for program in lethe-bench trajectory_test; do
