@@ -46,8 +46,9 @@ class Landmarks {
   void TakeReached(double slack, std::vector<KeyedGroup>& reached);
   // Whether a group stands here that is very near this key. O(L d).
   bool HasNear(std::span<const double> key);
-  // Whether the groups that come no longer stand near the landmarks there are.
-  bool Outdated() const { return misses_ > 4 * kMost; }
+  // Whether the groups that come no longer stand near the landmarks there are: several times as
+  // many as stand here, so that starting anew costs each of them little.
+  bool Outdated() const { return misses_ > 4 * (kMost + size_); }
   // Gives up all groups, each with a lower bound on its gradient, and all landmarks.
   void Dissolve(std::vector<KeyedGroup>& bounds);
   // A lower bound on all their gradients; +infinity when empty.

@@ -19,7 +19,7 @@ namespace lethe::svdd {
 
 class RowCache {
  public:
-  static constexpr size_t kBytes = size_t{64} << 20;
+  static constexpr size_t kBytes = size_t{80} << 20;
 
   explicit RowCache(size_t dimension) : assigned_keys_(dimension) {}
   // A copy starts without rows: they are only a saving.
@@ -32,6 +32,7 @@ class RowCache {
   RowCache(RowCache&&) = default;
   RowCache& operator=(RowCache&&) = default;
 
+  size_t stride() const { return stride_; }
   // Drops all rows; those to come have `stride` numbers.
   void Clear(size_t stride) {
     stride_ = stride;
@@ -80,7 +81,8 @@ class RowCache {
 
   // Keeps a group's row, which is up to date as of now. The group must not have one here.
   void Add(GroupIndex group, std::span<const double> values) {
-    if (free_.empty() && (seen_.size() + 1) * stride_ * sizeof(float) > kBytes / 2) Clear(stride_);
+    if (free_.empty() && (seen_.size() + 1) * stride_ * sizeof(float) > kBytes / 5 * 4)
+      Clear(stride_);
     if (group >= row_of_.size()) row_of_.resize(group + 1, kNone);
     uint32_t row = static_cast<uint32_t>(seen_.size());
     if (free_.empty()) {
@@ -99,7 +101,7 @@ class RowCache {
  private:
   size_t MostAssigned() const {
     const size_t bytes = std::max<size_t>(1, assigned_keys_.dimension()) * sizeof(double);
-    return std::min<size_t>(8192, kBytes / 4 / bytes);
+    return std::min<size_t>(8192, kBytes / 5 / bytes);
   }
   static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
   size_t stride_ = 0;

@@ -20,6 +20,8 @@ void AddScaledDouble(double a, const double* x, double* y, size_t n) {
   for (size_t i = 0; i < n; ++i) y[i] += a * x[i];
 }
 
+// Rows are kept with room for so many more slots.
+constexpr size_t kSpareRow = 2 * kernel::PointBlocks::kWidth;
 // Kernel values above it are not kept in single precision.
 constexpr double kLargestKept = 1e30;
 
@@ -77,7 +79,6 @@ void SupportSet::Grow() {
     *matrix = std::move(copy);
   }
   stride_ = wider;
-  rows_.Clear(stride_);
   weights_.assign(stride_, 0.0);
   row_.resize(stride_);
   row_low_.resize(stride_);
@@ -106,6 +107,8 @@ Slot SupportSet::Add(GroupIndex group, const DoubleDouble& cap, const TokenTable
   }
   const std::span<const double> key = tokens.Key(group);
   points_.Set(slot, key);
+  // Longer rows than before mean new ones; a few spare numbers make that rare.
+  if (points_.size() > rows_.stride()) rows_.Clear(points_.size() + kSpareRow);
   rows_.Assigned(slot, key);
   if (slot >= assignments_.size()) assignments_.resize(slot + 1);
   assignments_[slot] = ++last_assignment_;
