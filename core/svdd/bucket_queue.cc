@@ -20,6 +20,7 @@ void BucketQueue::Put(KeyedGroup item) {
   places_[item.group] = {bucket, static_cast<uint32_t>(buckets_[bucket].size())};
   buckets_[bucket].push_back(item);
   if (bucket == kBuckets) far_min_ = std::min(far_min_, item.key);
+  least_ = std::min(least_, item.key);
 }
 
 void BucketQueue::Set(GroupIndex group, double key) {
@@ -33,6 +34,7 @@ void BucketQueue::Remove(GroupIndex group) {
   if (!Contains(group)) return;
   const Place place = std::exchange(places_[group], Place());
   std::vector<KeyedGroup>& bucket = buckets_[place.bucket];
+  if (bucket[place.index].key <= least_) least_known_ = false;
   bucket[place.index] = bucket.back();
   bucket.pop_back();
   if (place.index < bucket.size()) places_[bucket[place.index].group].index = place.index;
@@ -45,6 +47,8 @@ void BucketQueue::Clear() {
   base_ = 0.0;
   far_min_ = std::numeric_limits<double>::infinity();
   size_ = 0;
+  least_ = std::numeric_limits<double>::infinity();
+  least_known_ = true;
 }
 
 // Looks again at the groups beyond the buckets, whose range has moved on.
@@ -75,12 +79,20 @@ void BucketQueue::TakeReached(double threshold, std::vector<KeyedGroup>& reached
     far_min_ = std::numeric_limits<double>::infinity();
     for (const KeyedGroup& item : buckets_[kBuckets]) far_min_ = std::min(far_min_, item.key);
   }
+  // What was known may have been no group's key, only a bound on the far ones.
+  if (threshold >= least_) least_known_ = false;
   base_ = last;
   // The last bucket's range is now within the others'.
   if (far_min_ < (base_ + static_cast<double>(kBuckets / 2)) * width_) SpreadFar();
 }
 
 double BucketQueue::MinKey() const {
+  if (!least_known_) least_ = FindLeast();
+  least_known_ = true;
+  return least_;
+}
+
+double BucketQueue::FindLeast() const {
   double least = buckets_[kBuckets].empty() ? std::numeric_limits<double>::infinity() : far_min_;
   if (buckets_[kBuckets].size() == size_) return least;
   const size_t first = IndexOf(base_);

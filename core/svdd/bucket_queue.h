@@ -1,8 +1,9 @@
 // Groups ordered by a key, cheap where most keys lie in one range that moves upwards.
 //
 // Groups stand in buckets of equal width; what lies beyond the last bucket waits in one of its own.
-// O(1) a Set or Remove; MinKey looks at buckets from the first on; taking out what a rising
-// threshold has reached O(1) a group and bucket. About 28 bytes a group. Threads: compatible.
+// O(1) a Set or Remove; MinKey looks at buckets from the first on where the smallest key has left
+// since; taking out what a rising threshold has reached O(1) a group and bucket. About 28 bytes a
+// group. Threads: compatible.
 #ifndef LETHE_CORE_SVDD_BUCKET_QUEUE_H_
 #define LETHE_CORE_SVDD_BUCKET_QUEUE_H_
 
@@ -53,6 +54,7 @@ class BucketQueue {
   uint32_t BucketOf(double key) const;
   void Put(KeyedGroup item);
   void SpreadFar();
+  double FindLeast() const;
 
   double width_;
   double base_ = 0.0;  // number of the first bucket; a key's number is floor(key / width)
@@ -61,6 +63,9 @@ class BucketQueue {
   double far_min_ = std::numeric_limits<double>::infinity();  // not above any far key
   std::vector<Place> places_;                                 // by group
   size_t size_ = 0;
+  // The smallest key, while it is known; not above it otherwise.
+  mutable double least_ = std::numeric_limits<double>::infinity();
+  mutable bool least_known_ = true;
 };
 
 }  // namespace lethe::svdd
