@@ -4,10 +4,12 @@
 // publish is certified afterwards by arithmetic that trusts nothing of the path: the published
 // snapshot is the correctly rounded solution for the retained tokens, or the call does not return.
 //
-// Cost, n tokens, |S| margin groups, |E| error groups, d dimensions: a token that lands in reserve
-// O((|S| + |E|) d + log n); a change of the active set O((|S| + |E|)^2) an event in double-double
-// plus O(|S|^3) in double for the proof, plus O((|S| + |E|) d) for each reserve token within the
-// drift.
+// Cost, n tokens, |S| margin groups, |E| error groups, d dimensions: a token that lands in reserve,
+// or leaves it, O((|S| + |E|) d); a change of the active set O((|S| + |E|)^2) an event in
+// double-double plus O(|S|^3) in double for the proof, plus O(|S| + |E|) to O((|S| + |E|) d) for
+// each reserve token that the bounds (3) and (3') of docs/math.md do not clear. |S| + |E| counts
+// the most there ever were since the last cold solve. Memory a token: 8 (d + m) bytes and about 270
+// more, and 80 MiB at most for rows that are kept; 24 bytes for each pair of groups with weight.
 //
 // Errors: absl::InvalidArgumentError / NotFoundError for bad calls, checked before anything changes
 // (strong guarantee). absl::InternalError when no rung of the ladder can decide the state (keys
