@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,36 +11,16 @@
 
 #include "core/svdd/kkt_check.h"
 #include "core/svdd/memory.h"
+#include "tests/core/vectors_json.h"
 
 namespace lethe::svdd {
 namespace {
 
 using nlohmann::json;
 
-double Number(const json& text) { return std::strtod(text.get<std::string>().c_str(), nullptr); }
-
-std::vector<double> Numbers(const json& array) {
-  std::vector<double> result;
-  for (const json& entry : array) result.push_back(Number(entry));
-  return result;
-}
-
 struct Problem {
   explicit Problem(const json& data) {
-    const std::string kernel_name = data["kernel"];
-    kernel::Kernel kernel;
-    if (kernel_name == "exp_dot") {
-      kernel = {kernel::KernelKind::kExpDot, Number(data["params"]["scale"])};
-    } else {
-      kernel = {kernel_name == "rbf" ? kernel::KernelKind::kRbf : kernel::KernelKind::kLaplacian,
-                Number(data["params"]["gamma"])};
-    }
-    const std::string duplicates = data["duplicates"];
-    options.emplace(MemoryOptions{kernel, *Capacity::FromBox(Number(data["C"])),
-                                  duplicates == "shared"         ? DuplicatesPolicy::kShared
-                                  : duplicates == "oldest_first" ? DuplicatesPolicy::kOldestFirst
-                                                                 : DuplicatesPolicy::kNewestFirst,
-                                  static_cast<int>(data["keys"][0].size()), 2});
+    options.emplace(VectorOptions(data));
     for (const json& row : data["keys"]) keys.push_back(Numbers(row));
     for (const json& row : data["values"]) values.push_back(Numbers(row));
     for (const json& row : data["queries"]) queries.push_back(Numbers(row));
