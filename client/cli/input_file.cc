@@ -46,7 +46,7 @@ CLI::Option* AddInputFileOptions(CLI::App& verb, InputFileOptions& options, bool
     verb.add_option("--value-columns", options.value_columns, "CSV: columns of the value")
         ->type_name("A,B,...");
     verb.add_option("--id-column,--id-columns", options.id_columns,
-                    "CSV: columns of the id, joined by ':'; without it ids are made up")
+                    "CSV: columns of the id, joined by ':'")
         ->type_name("A,B,...");
     verb.add_option("--subject-column", options.subject_column, "CSV: column of the data subject")
         ->type_name("A");

@@ -181,7 +181,8 @@ void AddInsertCommand(CLI::App& app, Context& context, Action& action) {
       "  "
       "{\"id\":\"v1\",\"key\":[0.1,0.2],\"value\":[4],\"subject\":\"p1\",\"labels\":{\"a\":\"b\"}}"
       "\n"
-      "Inserting the same file again changes nothing when its tokens have ids.");
+      "Inserting the same file again changes nothing when its tokens have ids; those\n"
+      "without get one that is made up.");
   AddInputFileOptions(*verb, arguments->input, /*for_tokens=*/true)->required();
   verb->add_option("--missing", arguments->missing,
                    "A row without a number (empty or NA): error or skip (default error)")
