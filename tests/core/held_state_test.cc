@@ -198,5 +198,32 @@ INSTANTIATE_TEST_SUITE_P(Regimes,
                            return name;
                          });
 
+// The tokens are what a memory solves from once more: an update after the solver gave up must not
+// lose or keep any.
+TEST(GivenUpTest, TheTokensAreStillTheOnesAskedFor) {
+  for (const double capacity : {2.5, 6.0}) {  // above 5 the replacement passes through warming
+    SCOPED_TRACE(testing::Message() << "capacity " << capacity);
+    const MemoryOptions options = {{kernel::KernelKind::kRbf, 0.5},
+                                   *Capacity::FromCapacity(capacity),
+                                   DuplicatesPolicy::kShared,
+                                   1,
+                                   1};
+    Solver solver(options);
+    const double keys[] = {0.0, 0.7, 1.9, 3.1, 4.5, 6.2, 7.7};
+    const double value = 1.0;
+    std::vector<NewToken> tokens;
+    for (TokenHandle handle = 0; handle < 7; ++handle) {
+      tokens.push_back({handle, {&keys[handle], 1}, {&value, 1}});
+    }
+    solver.Insert(std::span(tokens).first(6));
+    ASSERT_TRUE(solver.Publish().has_value());
+    SolverTestPeer(solver).GiveUp();
+    const TokenHandle forgotten = 2;
+    solver.Replace({&forgotten, 1}, std::span(tokens).last(1));
+    EXPECT_FALSE(solver.Publish().has_value());
+    EXPECT_EQ(solver.tokens().Handles(), (std::vector<TokenHandle>{0, 1, 3, 4, 5, 6}));
+  }
+}
+
 }  // namespace
 }  // namespace lethe::svdd

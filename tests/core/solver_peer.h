@@ -13,7 +13,10 @@ namespace lethe::svdd {
 // No cache is told of a change: as a stray write would not tell it.
 class SolverTestPeer {
  public:
-  explicit SolverTestPeer(Solver& solver) : supports_(solver.supports_) {}
+  explicit SolverTestPeer(Solver& solver)
+      : supports_(solver.supports_), gave_up_(solver.gave_up_) {}
+  // As after an update that no rung could solve.
+  void GiveUp() { gave_up_ = true; }
   // Whatever was copied from the weights is read anew.
   void DropCopies() { supports_.weights_known_ = false; }
 
@@ -61,6 +64,7 @@ class SolverTestPeer {
 
  private:
   SupportSet& supports_;
+  bool& gave_up_;
 };
 
 }  // namespace lethe::svdd
