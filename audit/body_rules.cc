@@ -204,6 +204,7 @@ absl::Status ValidateEffect(const CertificateBody& body) {
       break;
     case CertificateKind::kShredded:
     case CertificateKind::kTenantClosed:
+    case CertificateKind::kKeyHandover:
       break;
   }
   if (erased == 0 && change.root_before != change.root_after) {
@@ -216,8 +217,9 @@ absl::Status ValidateEffect(const CertificateBody& body) {
 }
 
 absl::Status ValidateChange(const CertificateBody& body) {
-  const bool needs_change =
-      body.kind != CertificateKind::kShredded && body.kind != CertificateKind::kTenantClosed;
+  const bool needs_change = body.kind != CertificateKind::kShredded &&
+                            body.kind != CertificateKind::kTenantClosed &&
+                            body.kind != CertificateKind::kKeyHandover;
   if (needs_change != body.change.has_value()) {
     return Refuse("change", needs_change ? "missing for this kind" : "not allowed for this kind");
   }
@@ -239,6 +241,23 @@ absl::Status ValidateCounts(const ErasureCounts& counts) {
   if (counts.matched != counts.erased + counts.held) {
     return Refuse("counts.matched", "must be erased + held");
   }
+  return absl::OkStatus();
+}
+
+// A hand-over concerns the log alone. That the next key is another one than the signing key is for
+// the verifier to check, who knows that key.
+absl::Status ValidateHandover(const CertificateBody& body) {
+  const bool hands_over = body.kind == CertificateKind::kKeyHandover;
+  if (hands_over != body.handover.has_value()) {
+    return Refuse("handover", hands_over ? "missing for this kind" : "not allowed for this kind");
+  }
+  if (!hands_over) return absl::OkStatus();
+  const absl::StatusOr<VerificationKey> next = VerificationKey::Parse(body.handover->next);
+  if (!next.ok()) return Refuse("handover.next", next.status().message());
+  if (next->name() != body.origin) return Refuse("handover.next", "its name must be the origin");
+  if (body.subject_commitment.has_value()) return Refuse("subject", "not allowed for this kind");
+  if (body.counts != ErasureCounts{}) return Refuse("counts", "all 0 for this kind");
+  if (!body.stores.empty()) return Refuse("stores", "empty for this kind");
   return absl::OkStatus();
 }
 
@@ -281,6 +300,7 @@ absl::Status ValidateBody(const CertificateBody& body) {
   if (!IsUtcTime(body.time)) return Refuse("time", "not RFC 3339 in UTC");
   LETHE_RETURN_IF_ERROR(ValidateCounts(body.counts));
   LETHE_RETURN_IF_ERROR(ValidateChange(body));
+  LETHE_RETURN_IF_ERROR(ValidateHandover(body));
   return ValidateLists(body);
 }
 

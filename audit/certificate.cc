@@ -28,6 +28,8 @@ absl::string_view Name(CertificateKind kind) {
       return "retrain-check";
     case CertificateKind::kTenantClosed:
       return "tenant-closed";
+    case CertificateKind::kKeyHandover:
+      return "key-handover";
   }
   LETHE_CHECK(false);
 }

@@ -37,8 +37,9 @@ enum class CertificateKind : uint8_t {
   kShredded,      // keys of an earlier erasure destroyed
   kRetrainCheck,  // a cold refit compared with the served state; changes nothing
   kTenantClosed,  // the tenant was removed with all its memories
+  kKeyHandover,   // the log's key changed: everything after this is signed by the next one
 };
-// "forget", "edit", "evict", "shredded", "retrain-check", "tenant-closed".
+// "forget", "edit", "evict", "shredded", "retrain-check", "tenant-closed", "key-handover".
 absl::string_view Name(CertificateKind kind);
 
 // How strongly the state after the change is known to be the optimum.
@@ -130,6 +131,13 @@ struct StoreErasure {
   friend bool operator==(const StoreErasure&, const StoreErasure&) = default;
 };
 
+// Signed by the key that ends.
+struct KeyHandover {
+  std::string next;  // VerificationKey::vkey() of the next key: same name, another key
+
+  friend bool operator==(const KeyHandover&, const KeyHandover&) = default;
+};
+
 struct CertificateBody {
   std::string origin;  // the name of the log and of its key
   uint64_t sequence = 0;
@@ -139,8 +147,9 @@ struct CertificateBody {
   std::optional<Digest> subject_commitment;  // when the request named a subject
   std::string build;                         // 1 to 256 printable ASCII characters
   std::string time;  // RFC 3339, UTC: 2026-01-31T12:00:00Z or with a fraction
-  // Present for forget, edit, evict and retrain-check; absent for shredded and tenant-closed.
+  // Present for forget, edit, evict and retrain-check; absent for the other kinds.
   std::optional<StateChange> change;
+  std::optional<KeyHandover> handover;  // present exactly in a key-handover
   ErasureCounts counts;
   std::vector<StoreErasure> stores;     // at most kMaxStores
   std::vector<std::string> exceptions;  // at most kMaxExceptions, each as evidence and not empty
@@ -150,8 +159,8 @@ struct CertificateBody {
 
 // The rules of section 3 of the format: shapes, limits, and that the numbers agree with each other
 // (matched = erased + held; forget and evict shrink the partition by `erased`; an eviction takes no
-// error token and no more margin tokens than surplus; bit-identical exactly with an equal refit;
-// ...). INVALID_ARGUMENT names the field.
+// error token and no more margin tokens than surplus; bit-identical exactly with an equal refit; a
+// hand-over counts nothing; ...). INVALID_ARGUMENT names the field.
 absl::Status ValidateBody(const CertificateBody& body);
 
 // The statement's canonical text. INVALID_ARGUMENT as ValidateBody.

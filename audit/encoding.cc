@@ -111,6 +111,17 @@ absl::StatusOr<std::string> DecodeBase64(absl::string_view text) {
   return bytes;
 }
 
+absl::StatusOr<Digest> DecodeBase64Digest(absl::string_view text) {
+  LETHE_ASSIGN_OR_RETURN(const std::string bytes, DecodeBase64(text));
+  Digest digest{};
+  if (bytes.size() != digest.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("base64: a digest has 32 bytes, this has ", bytes.size()));
+  }
+  std::copy(bytes.begin(), bytes.end(), digest.begin());
+  return digest;
+}
+
 void AppendU32(std::string& out, uint32_t value) {
   for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<char>(value >> shift));
 }

@@ -26,6 +26,8 @@ std::string Base64(absl::string_view bytes);
 std::string Base64(const Digest& digest);
 // Refuses other alphabets, white space, missing padding and padding bits that are not zero.
 absl::StatusOr<std::string> DecodeBase64(absl::string_view text);
+// The base64 of exactly 32 bytes.
+absl::StatusOr<Digest> DecodeBase64Digest(absl::string_view text);
 
 void AppendU32(std::string& out, uint32_t value);   // big-endian
 void AppendU64(std::string& out, uint64_t value);   // big-endian

@@ -37,12 +37,19 @@ absl::StatusOr<CompactRange> CompactRange::Restore(uint64_t size, std::span<cons
 }
 
 void CompactRange::Append(const Digest& leaf_hash) {
+  Append(leaf_hash, [](int, uint64_t, const Digest&) {});
+}
+
+void CompactRange::Append(const Digest& leaf_hash, Completed completed) {
   LETHE_CHECK(size_ + 1 != 0);
   Digest hash = leaf_hash;
   // Each trailing one bit of the size is a complete subtree as large as the one being added.
+  int level = 0;
   for (uint64_t rest = size_; (rest & 1) != 0; rest >>= 1) {
     hash = NodeHash(hashes_.back(), hash);
     hashes_.pop_back();
+    ++level;
+    completed(level, rest >> 1, hash);
   }
   hashes_.push_back(hash);
   ++size_;

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "audit/hash.h"
@@ -33,6 +34,10 @@ class CompactRange {
   static absl::StatusOr<CompactRange> Restore(uint64_t size, std::span<const Digest> hashes);
 
   void Append(const Digest& leaf_hash);
+  // As above, and reports each complete subtree of two leaves or more that this leaf completes,
+  // smallest first: the root over the leaves [index 2^level, (index + 1) 2^level).
+  using Completed = absl::FunctionRef<void(int level, uint64_t index, const Digest& hash)>;
+  void Append(const Digest& leaf_hash, Completed completed);
   uint64_t size() const { return size_; }
   std::span<const Digest> hashes() const { return hashes_; }
   Digest Root() const;

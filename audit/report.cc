@@ -173,7 +173,11 @@ std::string DescribeBody(const CertificateBody& body) {
     AppendVerdict(out, *body.change);
     if (body.change->selection.has_value()) AppendSelection(out, *body.change->selection);
   }
-  AppendCounts(out, body.counts);
+  if (body.handover.has_value()) {
+    AppendField(out, "next key", body.handover->next);
+  } else {
+    AppendCounts(out, body.counts);
+  }
   for (const StoreErasure& store : body.stores) {
     AppendField(out, "store",
                 absl::StrCat(store.store, ": ", store.level, store.evidence.empty() ? "" : "; ",

@@ -7,20 +7,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "audit/encoding.h"
-#include "audit/hash.h"
 #include "audit/key_file.h"
+#include "audit/vkey.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 
 namespace lethe::audit {
 namespace {
 
-constexpr size_t kKeyBytes = 32;
-constexpr size_t kSignatureBytes = 64;
 constexpr size_t kMaxNameBytes = 255;
-constexpr absl::string_view kEd25519Note("\x01", 1);
 // SEQUENCE { SEQUENCE { OID 1.3.101.112 } BIT STRING { 0 unused bits, 32 bytes } }
 constexpr absl::string_view kSpkiPrefix("\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00", 12);
 
@@ -60,47 +56,26 @@ absl::Status ValidateKeyName(absl::string_view name) {
 }
 
 VerificationKey::VerificationKey(std::string name, std::string raw)
-    : name_(std::move(name)), raw_(std::move(raw)) {
-  Sha256Hasher hasher;
-  const Digest digest =
-      hasher.Update(name_).Update("\n").Update(kEd25519Note).Update(raw_).Finish();
-  key_id_ = std::string(AsBytes(digest).substr(0, 4));
-}
+    : name_(std::move(name)),
+      raw_(std::move(raw)),
+      key_id_(KeyId(name_, KeyType::kEd25519, raw_)) {}
 
 absl::StatusOr<VerificationKey> VerificationKey::FromRaw(absl::string_view name,
                                                          absl::string_view public_key) {
   LETHE_RETURN_IF_ERROR(ValidateKeyName(name));
-  if (public_key.size() != kKeyBytes) {
+  if (public_key.size() != kPublicKeyBytes) {
     return absl::InvalidArgumentError("public key: an Ed25519 key has 32 bytes");
   }
   return VerificationKey(std::string(name), std::string(public_key));
 }
 
 absl::StatusOr<VerificationKey> VerificationKey::Parse(absl::string_view vkey) {
-  // Base64 may contain '+' too, so that only the first two separate.
-  const std::vector<absl::string_view> parts = absl::StrSplit(vkey, absl::MaxSplits('+', 2));
-  if (parts.size() != 3) {
-    return absl::InvalidArgumentError("verification key: expected name+hex8+base64");
-  }
-  const absl::StatusOr<std::string> key_id = DecodeHex(parts[1]);
-  if (!key_id.ok() || key_id->size() != 4) {
-    return absl::InvalidArgumentError(
-        "verification key: the key id is not 8 lower-case hex digits");
-  }
-  const absl::StatusOr<std::string> body = DecodeBase64(parts[2]);
-  if (!body.ok()) return absl::InvalidArgumentError("verification key: the key is not base64");
-  if (body->size() != 1 + kKeyBytes || body->substr(0, 1) != kEd25519Note) {
-    return absl::InvalidArgumentError("verification key: not an Ed25519 key (01 and 32 bytes)");
-  }
-  LETHE_ASSIGN_OR_RETURN(VerificationKey key, FromRaw(parts[0], body->substr(1)));
-  if (key.key_id() != *key_id) {
-    return absl::InvalidArgumentError("verification key: the key id does not fit name and key");
-  }
-  return key;
+  LETHE_ASSIGN_OR_RETURN(NamedKey key, ParseVkey(vkey, KeyType::kEd25519));
+  return VerificationKey(std::move(key.name), std::move(key.raw));
 }
 
 std::string VerificationKey::vkey() const {
-  return absl::StrCat(short_name(), "+", Base64(absl::StrCat(kEd25519Note, raw_)));
+  return FormatVkey({name_, raw_, key_id_}, KeyType::kEd25519);
 }
 
 std::string VerificationKey::short_name() const { return absl::StrCat(name_, "+", Hex(key_id_)); }
@@ -132,11 +107,11 @@ Signer::~Signer() = default;
 const VerificationKey& Signer::verification_key() const { return impl_->verification_key; }
 
 absl::StatusOr<Signer> Signer::FromPrivateKey(absl::string_view name, PrivateKey key) {
-  std::string raw(kKeyBytes, '\0');
+  std::string raw(kPublicKeyBytes, '\0');
   size_t size = raw.size();
   if (EVP_PKEY_get_raw_public_key(key.get(), reinterpret_cast<unsigned char*>(raw.data()), &size) !=
           1 ||
-      size != kKeyBytes) {
+      size != kPublicKeyBytes) {
     return absl::InternalError("signing key: OpenSSL gave no public key");
   }
   LETHE_ASSIGN_OR_RETURN(VerificationKey verification_key, VerificationKey::FromRaw(name, raw));
@@ -153,7 +128,7 @@ absl::StatusOr<Signer> Signer::Generate(absl::string_view name) {
 
 absl::StatusOr<Signer> Signer::FromSeed(absl::string_view name, absl::string_view seed) {
   LETHE_RETURN_IF_ERROR(ValidateKeyName(name));
-  if (seed.size() != kKeyBytes) {
+  if (seed.size() != kPublicKeyBytes) {
     return absl::InvalidArgumentError("seed: an Ed25519 seed has 32 bytes");
   }
   const ErrorQueueGuard guard;

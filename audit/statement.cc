@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::array kKinds = {CertificateKind::kForget,       CertificateKind::kEdit,
                                CertificateKind::kEvict,        CertificateKind::kShredded,
-                               CertificateKind::kRetrainCheck, CertificateKind::kTenantClosed};
+                               CertificateKind::kRetrainCheck, CertificateKind::kTenantClosed,
+                               CertificateKind::kKeyHandover};
 constexpr std::array kVerdicts = {VerdictClass::kBitIdentical, VerdictClass::kProven,
                                   VerdictClass::kBounded, VerdictClass::kUncertified};
 
@@ -117,6 +118,11 @@ Json Predicate(const CertificateBody& body) {
   Json exceptions = Json::MakeArray();
   for (const std::string& exception : body.exceptions) exceptions.Append(Json::String(exception));
   json.Set("exceptions", std::move(exceptions));
+  if (body.handover.has_value()) {
+    Json handover = Json::MakeObject();
+    handover.Set("next", Json::String(body.handover->next));
+    json.Set("handover", std::move(handover));
+  }
   json.Set("kind", Json::String(Name(body.kind)));
   json.Set("origin", Json::String(body.origin));
   if (body.previous_leaf_hash.has_value()) {
@@ -254,6 +260,11 @@ CertificateBody ReadPredicate(JsonReader& parent) {
   if (reader.Has("change")) body.change = ReadChange(reader);
   body.counts = ReadCounts(reader);
   ReadLists(reader, body);
+  if (reader.Has("handover")) {
+    JsonReader handover = reader.Child("handover");
+    body.handover = KeyHandover{handover.String("next")};
+    reader.Adopt(handover);
+  }
   body.kind = ReadName(reader, "kind", kKinds);
   body.origin = reader.String("origin");
   body.previous_leaf_hash = reader.OptionalHexDigest("previousLeafHash");

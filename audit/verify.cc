@@ -97,6 +97,42 @@ absl::string_view Name(Failure failure) {
       return "truncated";
     case Failure::kUnexpectedTail:
       return "unexpected-tail";
+    case Failure::kMalformedCheckpoint:
+      return "malformed-checkpoint";
+    case Failure::kCheckpointSignature:
+      return "checkpoint-signature";
+    case Failure::kCheckpointMismatch:
+      return "checkpoint-mismatch";
+    case Failure::kMalformedProof:
+      return "malformed-proof";
+    case Failure::kProofMismatch:
+      return "proof-mismatch";
+    case Failure::kMalformedBundle:
+      return "malformed-bundle";
+    case Failure::kBundleMismatch:
+      return "bundle-mismatch";
+    case Failure::kWitnessQuorum:
+      return "witness-quorum";
+    case Failure::kInconsistent:
+      return "inconsistent";
+    case Failure::kMalformedArchive:
+      return "malformed-archive";
+    case Failure::kMissingFile:
+      return "missing-file";
+    case Failure::kUnexpectedFile:
+      return "unexpected-file";
+    case Failure::kTileMismatch:
+      return "tile-mismatch";
+    case Failure::kKeyListMismatch:
+      return "key-list-mismatch";
+    case Failure::kSummaryMismatch:
+      return "summary-mismatch";
+    case Failure::kReportMismatch:
+      return "report-mismatch";
+    case Failure::kReceiptMismatch:
+      return "receipt-mismatch";
+    case Failure::kDigestMismatch:
+      return "digest-mismatch";
   }
   LETHE_CHECK(false);
 }
@@ -110,9 +146,15 @@ FailureClass ClassOf(Failure failure) {
     case Failure::kNonCanonicalPayload:
     case Failure::kBadStatement:
     case Failure::kMalformedLeaf:
+    case Failure::kMalformedCheckpoint:
+    case Failure::kMalformedProof:
+    case Failure::kMalformedBundle:
+    case Failure::kMalformedArchive:
       return FailureClass::kMalformed;
     case Failure::kUnknownKey:
     case Failure::kBadSignature:
+    case Failure::kCheckpointSignature:
+    case Failure::kWitnessQuorum:
       return FailureClass::kSignature;
     case Failure::kOriginMismatch:
     case Failure::kLeafMismatch:
@@ -124,6 +166,18 @@ FailureClass ClassOf(Failure failure) {
     case Failure::kPreviousLeafMismatch:
     case Failure::kTruncated:
     case Failure::kUnexpectedTail:
+    case Failure::kCheckpointMismatch:
+    case Failure::kProofMismatch:
+    case Failure::kBundleMismatch:
+    case Failure::kInconsistent:
+    case Failure::kMissingFile:
+    case Failure::kUnexpectedFile:
+    case Failure::kTileMismatch:
+    case Failure::kKeyListMismatch:
+    case Failure::kSummaryMismatch:
+    case Failure::kReportMismatch:
+    case Failure::kReceiptMismatch:
+    case Failure::kDigestMismatch:
       return FailureClass::kChain;
   }
   LETHE_CHECK(false);
@@ -160,6 +214,10 @@ CertificateResult VerifyCertificate(absl::string_view envelope,
         Failure::kBadStatement,
         absl::StrCat("The signed statement breaks a rule: ", body.status().message(), "."));
   }
+  if (body->handover.has_value() && body->handover->next == key.vkey()) {
+    return Failed(Failure::kBadStatement,
+                  "The signed statement breaks a rule: handover.next: the key that signed it.");
+  }
   if (body->origin != key.name() || body->origin != origin.value_or(key.name())) {
     return Failed(Failure::kOriginMismatch, "The certificate belongs to another log.");
   }
@@ -180,7 +238,7 @@ CertificateResult VerifyCertificate(absl::string_view envelope,
 }
 
 ChainVerifier::ChainVerifier(VerificationKey key, ChainExpectations expectations)
-    : key_(std::move(key)), expectations_(std::move(expectations)) {}
+    : keys_{{0, std::move(key)}}, expectations_(std::move(expectations)) {}
 
 CertificateResult ChainVerifier::Fail(Failure failure, std::string message) {
   result_.failure = failure;
@@ -197,7 +255,7 @@ CertificateResult ChainVerifier::Add(const ChainEntry& entry) {
   }
   std::optional<absl::string_view> origin;
   if (expectations_.origin.has_value()) origin = *expectations_.origin;
-  CertificateResult certificate = VerifyCertificate(entry.envelope, entry.leaf, key_, origin);
+  CertificateResult certificate = VerifyCertificate(entry.envelope, entry.leaf, key(), origin);
   if (!certificate.ok()) return Fail(certificate.failure, std::move(certificate.message));
 
   const uint64_t sequence = certificate.body->sequence;
@@ -221,6 +279,12 @@ CertificateResult ChainVerifier::Add(const ChainEntry& entry) {
   range_.Append(certificate.leaf_hash);
   result_.last_leaf_hash = certificate.leaf_hash;
   ++result_.verified;
+  if (certificate.body->handover.has_value()) {
+    absl::StatusOr<VerificationKey> successor =
+        VerificationKey::Parse(certificate.body->handover->next);
+    LETHE_CHECK(successor.ok());  // a rule of the statement
+    keys_.push_back({result_.verified, *std::move(successor)});
+  }
   return certificate;
 }
 

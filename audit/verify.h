@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "audit/certificate.h"
@@ -17,7 +18,7 @@
 
 namespace lethe::audit {
 
-// The check that failed, in the order they run.
+// The check that failed; of certificates and chains in the order they run.
 enum class Failure : uint8_t {
   kNone,
   // One certificate.
@@ -39,6 +40,26 @@ enum class Failure : uint8_t {
   kPreviousLeafMismatch,
   kTruncated,       // fewer certificates than expected, or another last leaf
   kUnexpectedTail,  // more certificates than expected
+  // Checkpoints and proofs.
+  kMalformedCheckpoint,
+  kCheckpointSignature,  // no signature of the key, or one that does not verify
+  kCheckpointMismatch,   // another origin, size or root than the log's
+  kMalformedProof,
+  kProofMismatch,
+  kMalformedBundle,
+  kBundleMismatch,
+  kWitnessQuorum,  // too few cosignatures, or a bad one
+  kInconsistent,   // two checkpoints of one log that fork, or the later one shrinks
+  // Exports and what comes with them.
+  kMalformedArchive,
+  kMissingFile,
+  kUnexpectedFile,
+  kTileMismatch,
+  kKeyListMismatch,  // keys.txt is not what the hand-overs say
+  kSummaryMismatch,  // a summary is not what the certificates say
+  kReportMismatch,   // neither is the report
+  kReceiptMismatch,
+  kDigestMismatch,  // the tokens given lead to another state
 };
 // A stable word for machines: "bad-signature", "sequence-gap", ...; "verified" for kNone.
 absl::string_view Name(Failure failure);
@@ -58,7 +79,8 @@ struct CertificateResult {
   bool ok() const { return failure == Failure::kNone; }
 };
 
-// `leaf`: compared with the recomputed one when given. `origin`: when absent the key's name, which
+// `leaf`: compared with the recomputed one when given. A hand-over to the key itself is a
+// kBadStatement. `origin`: when absent the key's name, which
 // is the origin by the rules of the format.
 CertificateResult VerifyCertificate(absl::string_view envelope,
                                     std::optional<absl::string_view> leaf,
@@ -89,14 +111,16 @@ struct ChainResult {
   bool ok() const { return failure == Failure::kNone; }
 };
 
-// A whole log from sequence 0, in order.
+// A whole log from sequence 0, in order; hand-overs of the key are followed.
 ChainResult VerifyChain(std::span<const ChainEntry> entries,
                         const VerificationKey& key,
                         const ChainExpectations& expectations = {});
 
-// As VerifyChain, an entry at a time, for logs that do not fit into memory.
+// As VerifyChain, an entry at a time, for logs that do not fit into memory. A key-handover
+// certificate, once verified, changes the key: what follows must be signed by the next one.
 class ChainVerifier {
  public:
+  // `key`: of the certificate at sequence 0.
   ChainVerifier(VerificationKey key, ChainExpectations expectations);
 
   // The certificate's own result; a failure is final and later calls repeat it.
@@ -104,10 +128,19 @@ class ChainVerifier {
   // After the last entry.
   ChainResult Finish();
 
+  struct KeyPeriod {
+    uint64_t first_sequence;  // of the first certificate that it signs
+    VerificationKey key;
+  };
+  // The keys so far, in order; at least one. The last one signs the next certificate, and the
+  // checkpoint of the log as it stands.
+  const std::vector<KeyPeriod>& keys() const { return keys_; }
+  const VerificationKey& key() const { return keys_.back().key; }
+
  private:
   CertificateResult Fail(Failure failure, std::string message);
 
-  VerificationKey key_;
+  std::vector<KeyPeriod> keys_;
   ChainExpectations expectations_;
   CompactRange range_;
   ChainResult result_;

@@ -1,0 +1,59 @@
+// A certificate with its place in the log as a Sigstore bundle v0.3, for verifiers of that world.
+//
+//     publicKey.hint      keyid of the envelope: the key that signed the certificate
+//     dsseEnvelope        the envelope
+//     tlogEntries[0]      kind dsse 0.0.2; canonicalizedBody: the leaf; logIndex, the inclusion
+//     proof
+//                         and a checkpoint; logId: SHA256(name || 0A || 01 || pk32) of the key that
+//                         signed it, of which the key id is the first four bytes
+//
+// The checkpoint in a bundle has the log's signature only: verifiers of bundles refuse a line whose
+// key they do not know, so that cosignatures would make it unreadable. The bundle is canonical JSON
+// (json.h). Threads: safe. Source: sigstore/protobuf-specs, sigstore_bundle.proto.
+#ifndef LETHE_AUDIT_SIGSTORE_BUNDLE_H_
+#define LETHE_AUDIT_SIGSTORE_BUNDLE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "audit/hash.h"
+#include "audit/signer.h"
+
+namespace lethe::audit {
+
+inline constexpr absl::string_view kBundleMediaType =
+    "application/vnd.dev.sigstore.bundle.v0.3+json";
+
+// `key` is the one that signed the checkpoint; after a hand-over it need not be the one that signed
+// the certificate. Copies what it is given and verifies none of it; INVALID_ARGUMENT when envelope
+// or note do not parse, or when the note has no line of `key`.
+absl::StatusOr<std::string> SigstoreBundle(absl::string_view envelope,
+                                           absl::string_view leaf,
+                                           uint64_t index,
+                                           uint64_t size,
+                                           const Digest& root,
+                                           std::span<const Digest> proof,
+                                           absl::string_view checkpoint_note,
+                                           const VerificationKey& key);
+
+// Whether `bundle` is, byte for byte, what SigstoreBundle makes of the same facts.
+// INVALID_ARGUMENT: it is no canonical JSON of this media type. FAILED_PRECONDITION: it is a bundle
+// of something else; the message names the first member that differs. Errors of SigstoreBundle are
+// passed on as INTERNAL.
+absl::Status CheckSigstoreBundle(absl::string_view bundle,
+                                 absl::string_view envelope,
+                                 absl::string_view leaf,
+                                 uint64_t index,
+                                 uint64_t size,
+                                 const Digest& root,
+                                 std::span<const Digest> proof,
+                                 absl::string_view checkpoint_note,
+                                 const VerificationKey& key);
+
+}  // namespace lethe::audit
+
+#endif  // LETHE_AUDIT_SIGSTORE_BUNDLE_H_
