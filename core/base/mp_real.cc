@@ -121,6 +121,10 @@ MpReal RoundToDecimal(const MpReal& a, int digits) {
   LETHE_CHECK(mpfr_set_str(result.v_, number.c_str(), 10, MPFR_RNDN) == 0);
   return result;
 }
+long Exponent(const MpReal& a) {
+  LETHE_CHECK(mpfr_regular_p(a.v_) != 0);
+  return mpfr_get_exp(a.v_);
+}
 void SubtractProduct(MpReal& accumulator, const MpReal& a, const MpReal& b) {
   mpfr_fms(accumulator.v_, a.v_, b.v_, accumulator.v_, MPFR_RNDN);
   mpfr_neg(accumulator.v_, accumulator.v_, MPFR_RNDN);

@@ -62,6 +62,8 @@ class MpReal {
   // The number of `digits` significant decimal digits nearest to a, read back at the current
   // precision.
   friend MpReal RoundToDecimal(const MpReal& a, int digits);
+  // e with 2^(e-1) <= |a| < 2^e. Requires a != 0.
+  friend long Exponent(const MpReal& a);
   // accumulator -= a b, with one rounding.
   friend void SubtractProduct(MpReal& accumulator, const MpReal& a, const MpReal& b);
   // 2^exponent.
@@ -76,6 +78,7 @@ MpReal Exp(const MpReal& a);
 MpReal Abs(const MpReal& a);
 DoubleDouble ToDoubleDouble(const MpReal& a);
 MpReal RoundToDecimal(const MpReal& a, int digits);
+long Exponent(const MpReal& a);
 void SubtractProduct(MpReal& accumulator, const MpReal& a, const MpReal& b);
 
 }  // namespace lethe

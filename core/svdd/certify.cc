@@ -182,14 +182,19 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
   return Finding::kPublished;
 }
 
-Solver::Finding Solver::CertifyMp(int bits, Certificate& certificate) {
+Solver::Finding Solver::CertifyMp(int bits,
+                                  MpKernelValues& values,
+                                  std::unique_ptr<MpRung>& last,
+                                  Certificate& certificate) {
   const PrecisionScope scope(bits);
   for (;;) {
     certificate = {};
     if (supports_.margin().empty() && !ErrorGroupsHoldTotal()) {
       return RepairMp(bits) ? Finding::kViolated : Finding::kUndecided;
     }
-    MpRung rung(options_.kernel, total_, tokens_, supports_, bits, TieBits());
+    last = std::make_unique<MpRung>(values, total_, supports_, factor_ok_, bits, TieBits(),
+                                    std::move(last));
+    MpRung& rung = *last;
     if (!rung.SolveMargin()) return Finding::kUndecided;
     const Enclosure<MpReal>& bounds = rung.bounds();
     const MpReal zero(0.0);
@@ -440,12 +445,14 @@ bool Solver::BoundsAreTheGroups() const {
 std::optional<Solver::Certificate> Solver::Certify() {
   Certificate certificate;
   if (!BoundsAreTheGroups()) SolveByActiveSet({});
+  MpKernelValues values(options_.kernel, tokens_);
   // Every violation found lowers the objective, so this ends; the bound is a safety net.
   for (int round = 0; round < 1000 && !gave_up_; ++round) {
     Finding finding = CertifyDoubleDouble(certificate);
+    std::unique_ptr<MpRung> rung;
     for (const int bits : kLadder) {
       if (finding != Finding::kUndecided) break;
-      finding = CertifyMp(bits, certificate);
+      finding = CertifyMp(bits, values, rung, certificate);
     }
     if (finding == Finding::kPublished) {
       std::sort(certificate.supports.begin(), certificate.supports.end(),

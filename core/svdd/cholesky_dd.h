@@ -6,6 +6,7 @@
 #ifndef LETHE_CORE_SVDD_CHOLESKY_DD_H_
 #define LETHE_CORE_SVDD_CHOLESKY_DD_H_
 
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -72,6 +73,24 @@ class CholeskyFactor<DoubleDouble> {
       x.Set(j, (x[j] - rest) * inverse_[j]);
     }
   }
+  // |L|_F and |L^{-1}|_F, rounded as it falls. O(size^3 / 6).
+  void Norms(double* lower, double* inverse) const {
+    double lower_sum = 0.0;
+    double inverse_sum = 0.0;
+    DdVector column;
+    for (size_t j = 0; j < size_; ++j) {
+      column.Zero(size_);
+      column.Set(j, DoubleDouble(1.0));
+      SolveLower(column, j);
+      for (size_t i = j; i < size_; ++i) {
+        lower_sum += High(j)[i] * High(j)[i];
+        inverse_sum += column[i].hi * column[i].hi;
+      }
+    }
+    *lower = std::sqrt(lower_sum);
+    *inverse = std::sqrt(inverse_sum);
+  }
+
   void Solve(std::vector<DoubleDouble>& x) const {
     DdVector packed;
     packed.Resize(x.size());
@@ -108,8 +127,9 @@ class CholeskyFactor<DoubleDouble> {
     inverse_.Resize(wider);
   }
 
-  void SolveLower(DdVector& x) const {
-    for (size_t j = 0; j < size_; ++j) {
+  // From the first-th number on; those before it are zero.
+  void SolveLower(DdVector& x, size_t first = 0) const {
+    for (size_t j = first; j < size_; ++j) {
       const DoubleDouble value = x[j] * inverse_[j];
       x.Set(j, value);
       AddScaled(-value, High(j) + j + 1, Low(j) + j + 1, x.high() + j + 1, x.low() + j + 1,

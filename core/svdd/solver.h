@@ -26,6 +26,9 @@
 
 namespace lethe::svdd {
 
+class MpKernelValues;
+class MpRung;
+
 class Solver {
  public:
   explicit Solver(const MemoryOptions& options);
@@ -149,7 +152,11 @@ class Solver {
 
   // certify.cc
   Finding CertifyDoubleDouble(Certificate& certificate);
-  Finding CertifyMp(int bits, Certificate& certificate);
+  // `rung`: the one before, or null; becomes this one.
+  Finding CertifyMp(int bits,
+                    MpKernelValues& values,
+                    std::unique_ptr<MpRung>& rung,
+                    Certificate& certificate);
   bool SweepFindsViolators(double slack);
   bool ErrorGroupsHoldTotal() const;
   bool BoundsAreTheGroups() const;

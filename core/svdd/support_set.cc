@@ -219,6 +219,30 @@ void SupportSet::SolveBorderedRefined(const DdVector& b,
   }
 }
 
+double SupportSet::SmallestEigenvalueBound() const {
+  const auto n = static_cast<double>(margin_.size());
+  CholeskyFactor<DoubleDouble> factor;
+  std::vector<DoubleDouble> row;
+  double trace = 0.0;
+  double entries = 0.0;
+  for (const Slot slot : margin_) {
+    row.clear();
+    for (size_t p = 0; p <= factor.size(); ++p) {
+      entries = std::max(entries, gram_error_[slot * stride_ + margin_[p]]);
+      if (p < factor.size()) row.push_back(Gram(slot, margin_[p]));
+    }
+    trace += gram_[slot * stride_ + slot];
+    if (!factor.Append(row, Gram(slot, slot), DoubleDouble())) return 0.0;
+  }
+  double lower = 0.0;
+  double inverse = 0.0;
+  factor.Norms(&lower, &inverse);
+  // Not `> 0.01`: a NaN must end here too.
+  if (!(4 * n * kDoubleDoubleEpsilon * lower * inverse <= 0.01)) return 0.0;
+  const double backward = 2 * (n + 3) * kDoubleDoubleEpsilon * trace;
+  return std::max(0.0, 0.97 / (inverse * inverse) - backward - n * entries);
+}
+
 void SupportSet::SolveMargin() {
   DoubleDouble mass(total_);
   sums_.Zero(entries_.size());

@@ -84,6 +84,9 @@ class SupportSet {
                             const DoubleDouble& mass,
                             DdVector& w,
                             DoubleDouble& nu) const;
+  // A proven lower bound on the smallest eigenvalue of K_SS, as eigenvalue.h by a fresh factor in
+  // double-double; 0 where that proves none. O(|S|^3 / 2).
+  double SmallestEigenvalueBound() const;
   // Margin weights and mu from the bordered system (2). Requires a margin.
   void SolveMargin();
   // How margin weights and mu follow weights that change at these rates (docs/math.md, 3.1), and
