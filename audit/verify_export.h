@@ -1,0 +1,64 @@
+// Verifies an export: bytes and pinned keys in, a verdict that names the failing check out.
+// docs/certificate_format.md, section 5, lists the checks in their order.
+//
+// A key is trusted when it is pinned, or when a hand-over that a trusted key signed names it; keys
+// in the export are only compared. Everything else of an export is checked against the signed
+// checkpoint or made anew from the certificates, so that no byte of it is left unchecked.
+//
+// Signatures, proofs and bundles are checked by several threads, 256 certificates at a time; what
+// is reported is the first failure in the order of the log, however many threads there are. Memory:
+// a few MiB, 8 bytes a certificate of a .tar, and what the report needs. No network, no clock.
+#ifndef LETHE_AUDIT_VERIFY_EXPORT_H_
+#define LETHE_AUDIT_VERIFY_EXPORT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "audit/checkpoint.h"
+#include "audit/signer.h"
+#include "audit/verify.h"
+#include "audit/verify_export_input.h"
+#include "audit/verify_receipt.h"
+#include "audit/witness.h"
+
+namespace lethe::audit {
+
+struct ExportExpectations {
+  // At least one, all of one name. The one that signed the first certificate must be among them;
+  // each must be one of the log's keys.
+  std::vector<VerificationKey> keys;
+  std::optional<std::string> origin;
+  // The certificates that must be there. Without either: the whole log. A range has no tiles and
+  // says nothing about the rest of the log but its size.
+  std::optional<uint64_t> first;
+  std::optional<uint64_t> last;
+  std::optional<WitnessPolicy> policy;
+  std::optional<Receipt> receipt;
+  // The note of an earlier checkpoint that the log must extend. Of a whole log only.
+  std::optional<std::string> earlier;
+  int threads = 0;  // 0: as many as there are processors, at most 16
+};
+
+struct ExportResult {
+  Finding finding;
+  // What was established; complete when nothing failed.
+  Checkpoint checkpoint;
+  bool whole = false;
+  uint64_t first = 0;
+  uint64_t verified = 0;  // certificates accepted before the failure
+  Digest last_leaf_hash{};
+  std::vector<ChainVerifier::KeyPeriod> keys;
+  std::vector<Cosignature> cosignatures;
+  std::optional<uint64_t> receipt_sequence;  // the certificate that the receipt opens
+
+  bool ok() const { return finding.ok(); }
+};
+
+// A folder or a .tar. Requires expectations.keys not to be empty.
+ExportResult VerifyExport(const std::string& path, const ExportExpectations& expectations);
+
+}  // namespace lethe::audit
+
+#endif  // LETHE_AUDIT_VERIFY_EXPORT_H_
