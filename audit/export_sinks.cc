@@ -199,7 +199,7 @@ absl::StatusOr<std::string> UstarHeader(absl::string_view name, uint64_t size) {
   }
   std::string header(kBlock, '\0');
   const auto put = [&header](size_t at, absl::string_view text) {
-    header.replace(at, text.size(), text.data(), text.size());
+    std::copy(text.begin(), text.end(), header.begin() + static_cast<std::ptrdiff_t>(at));
   };
   const auto octal = [&put](size_t at, size_t digits, uint64_t value) {
     std::string text(digits, '0');
