@@ -11,6 +11,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/base/huge_pages.h"
 #include "core/svdd/token_table.h"
 
 namespace lethe::svdd {
@@ -61,7 +62,7 @@ class BucketQueue {
   std::vector<std::vector<KeyedGroup>>
       buckets_;  // numbers modulo kBuckets, and the far ones at the end
   double far_min_ = std::numeric_limits<double>::infinity();  // not above any far key
-  std::vector<Place> places_;                                 // by group
+  std::vector<Place, HugePageAllocator<Place>> places_;       // by group
   size_t size_ = 0;
   // The smallest key, while it is known; not above it otherwise.
   mutable double least_ = std::numeric_limits<double>::infinity();

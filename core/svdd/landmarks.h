@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/huge_pages.h"
 #include "core/kernel/row.h"
 #include "core/svdd/bucket_queue.h"
 #include "core/svdd/support_set.h"
@@ -91,7 +92,7 @@ class Landmarks {
   std::vector<Cell> cells_;         // landmark * kRings + ring
   std::vector<uint32_t> occupied_;  // cells with groups, and some that have lost theirs
   double bound_ = kInfinity;
-  std::vector<Place> places_;  // by group
+  std::vector<Place, HugePageAllocator<Place>> places_;  // by group
   size_t size_ = 0;
   std::vector<double> row_;  // scratch
 };

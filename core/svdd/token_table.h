@@ -10,10 +10,12 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "core/base/huge_pages.h"
 #include "core/svdd/problem.h"
 
 namespace lethe::svdd {
@@ -66,6 +68,12 @@ class TokenTable {
   std::vector<TokenHandle> Handles() const;
 
  private:
+  template <typename Key, typename Value>
+  using Table = absl::flat_hash_map<Key,
+                                    Value,
+                                    typename absl::flat_hash_map<Key, Value>::hasher,
+                                    typename absl::flat_hash_map<Key, Value>::key_equal,
+                                    HugePageAllocator<std::pair<const Key, Value>>>;
   struct Token {
     GroupIndex group;
     uint32_t value_row;
@@ -77,11 +85,11 @@ class TokenTable {
 
   RowStore keys_;
   RowStore values_;
-  absl::flat_hash_map<TokenHandle, Token> tokens_;
-  std::vector<Group> groups_;
+  Table<TokenHandle, Token> tokens_;
+  std::vector<Group, HugePageAllocator<Group>> groups_;
   std::vector<GroupIndex> free_groups_;
   // Groups by a hash of their key; the key itself decides.
-  absl::flat_hash_map<uint64_t, absl::InlinedVector<GroupIndex, 1>> by_hash_;
+  Table<uint64_t, absl::InlinedVector<GroupIndex, 1>> by_hash_;
 };
 
 }  // namespace lethe::svdd
