@@ -7,9 +7,10 @@
 //                         and a checkpoint; logId: SHA256(name || 0A || 01 || pk32) of the key that
 //                         signed it, of which the key id is the first four bytes
 //
-// The checkpoint in a bundle has the log's signature only: verifiers of bundles refuse a line whose
-// key they do not know, so that cosignatures would make it unreadable. The bundle is canonical JSON
-// (json.h). Threads: safe. Source: sigstore/protobuf-specs, sigstore_bundle.proto.
+// The checkpoint in a bundle has the log's signature only: cosignatures are added to a checkpoint
+// later, which must not change bundles, and older verifiers of bundles refuse lines of keys they do
+// not know. The bundle is canonical JSON (json.h). Threads: safe. Source: sigstore/protobuf-specs,
+// sigstore_bundle.proto.
 #ifndef LETHE_AUDIT_SIGSTORE_BUNDLE_H_
 #define LETHE_AUDIT_SIGSTORE_BUNDLE_H_
 

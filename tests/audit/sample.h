@@ -96,6 +96,19 @@ inline CertificateBody ShreddedBody() {
   return body;
 }
 
+// To be signed by the key that hands over.
+inline CertificateBody HandoverBody(const std::string& next_vkey) {
+  CertificateBody body = ForgetBody();
+  body.kind = CertificateKind::kKeyHandover;
+  body.subject_commitment.reset();
+  body.change.reset();
+  body.counts = {};
+  body.stores.clear();
+  body.exceptions.clear();
+  body.handover = KeyHandover{next_vkey};
+  return body;
+}
+
 // Certificates 0 to size - 1 of one log, of several kinds.
 inline std::vector<SignedCertificate> MakeChain(size_t size, const Signer& signer) {
   std::vector<SignedCertificate> chain;
