@@ -56,6 +56,8 @@ class ReservePool {
     return std::min(queue_.MinKey() - drift, landmarks_.LowerBound());
   }
 
+  friend class SolverTestPeer;  // tests look into it
+
  private:
   BucketQueue queue_;
   Landmarks landmarks_;

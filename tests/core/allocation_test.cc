@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "core/svdd/solver.h"
+#include "tests/core/solver_peer.h"
 
 namespace {
 
@@ -25,31 +25,23 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace lethe::svdd {
 
-// Drives weights of a solver up and down.
-class SolverTestPeer {
- public:
-  // A margin slot's weight to half and back to its optimum. Counts what the two walks allocate.
-  static size_t LowerAndRaise(Solver& solver, Slot slot) {
-    const Solver::Lowering lowering{slot, solver.supports_[slot].w * DoubleDouble(0.5)};
-    const size_t before = allocations;
-    EXPECT_TRUE(solver.LowerByWalk({&lowering, 1}));
-    size_t count = allocations - before;
-    solver.Settle();
-    if (solver.supports_[slot].role != SupportSet::Role::kError) return count;
-    solver.supports_[slot].cap = solver.GroupCap(solver.supports_[slot].group);
-    const size_t again = allocations;
-    EXPECT_TRUE(solver.RaiseByWalk(slot));
-    count += allocations - again;
-    solver.Settle();
-    return count;
-  }
-  static std::vector<Slot> Margin(const Solver& solver) { return solver.supports_.margin(); }
-  static bool InMargin(const Solver& solver, Slot slot) {
-    return solver.supports_[slot].role == SupportSet::Role::kMargin;
-  }
-};
-
 namespace {
+
+using Role = SupportSet::Role;
+
+// A margin slot's weight to half and back to its optimum: what the two walks allocate.
+size_t LowerAndRaise(SolverTestPeer& solver, Slot slot) {
+  const size_t before = allocations;
+  EXPECT_TRUE(solver.Lower(slot, 0.5));
+  size_t count = allocations - before;
+  solver.Settle();
+  if (solver.RoleOf(slot) != Role::kError) return count;
+  const size_t again = allocations;
+  EXPECT_TRUE(solver.Raise(slot));
+  count += allocations - again;
+  solver.Settle();
+  return count;
+}
 
 TEST(Allocation, NoneInTheWalk) {
   constexpr int kDimension = 5;
@@ -68,14 +60,15 @@ TEST(Allocation, NoneInTheWalk) {
     solver.Insert({&token, 1});
     ASSERT_TRUE(solver.Publish().has_value());
   }
+  SolverTestPeer peer(solver);
   // The first round takes what scratch the walks need; the second must do with it.
   size_t walks = 0;
   for (int round = 0; round < 2; ++round) {
-    const std::vector<Slot> margin = SolverTestPeer::Margin(solver);
+    const std::vector<Slot> margin = peer.MarginSlots();
     ASSERT_GT(margin.size(), 5u);
     for (const Slot slot : margin) {
-      if (!SolverTestPeer::InMargin(solver, slot)) continue;
-      const size_t count = SolverTestPeer::LowerAndRaise(solver, slot);
+      if (peer.RoleOf(slot) != Role::kMargin) continue;
+      const size_t count = LowerAndRaise(peer, slot);
       if (round == 0) continue;
       EXPECT_EQ(count, 0u) << "slot " << slot;
       ++walks;

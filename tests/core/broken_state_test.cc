@@ -260,11 +260,7 @@ TEST_P(BrokenStateTest, IsRefused) {
 INSTANTIATE_TEST_SUITE_P(Regimes,
                          BrokenStateTest,
                          testing::ValuesIn(kKeyRegimes),
-                         [](const auto& param) {
-                           std::string name(Name(param.param));
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         [](const auto& param) { return std::string(Name(param.param)); });
 
 // The tokens are part of what is judged.
 TEST(OtherTokensTest, AStateOfOtherTokensIsRefused) {

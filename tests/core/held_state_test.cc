@@ -192,11 +192,7 @@ TEST_P(HeldStateTest, IsNotTrusted) {
 INSTANTIATE_TEST_SUITE_P(Regimes,
                          HeldStateTest,
                          testing::ValuesIn(kKeyRegimes),
-                         [](const auto& param) {
-                           std::string name(Name(param.param));
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         [](const auto& param) { return std::string(Name(param.param)); });
 
 // The tokens are what a memory solves from once more: an update after the solver gave up must not
 // lose or keep any.

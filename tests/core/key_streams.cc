@@ -27,7 +27,7 @@ constexpr size_t kPlaces = 6;
 
 std::string_view Name(KeyRegime regime) {
   constexpr std::array<std::string_view, kKeyRegimes.size()> kNames = {
-      "gaussian", "clustered", "noise_2e-2", "noise_1e-3", "noise_1e-6", "noise_1e-9",
+      "gaussian", "clustered", "noise_2e_2", "noise_1e_3", "noise_1e_6", "noise_1e_9",
       "copies",   "grid",      "constant",   "vitals",     "learned"};
   return kNames[static_cast<size_t>(regime)];
 }

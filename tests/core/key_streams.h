@@ -29,6 +29,7 @@ inline constexpr std::array kKeyRegimes = {
     KeyRegime::kNoise1e6, KeyRegime::kNoise1e9,  KeyRegime::kCopies,   KeyRegime::kGrid,
     KeyRegime::kConstant, KeyRegime::kVitals,    KeyRegime::kLearned,
 };
+// Letters, digits and underscores.
 std::string_view Name(KeyRegime regime);
 
 // Deterministic from its seed. Threads: compatible.

@@ -246,11 +246,7 @@ TEST_P(StreamProofTest, EveryErrorIsBelowItsBound) {
 INSTANTIATE_TEST_SUITE_P(Regimes,
                          StreamProofTest,
                          testing::ValuesIn(kKeyRegimes),
-                         [](const auto& param) {
-                           std::string name(Name(param.param));
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         [](const auto& param) { return std::string(Name(param.param)); });
 
 // Each of many tokens in reserve with gradient 0 adds its rounding to the gap: copies without
 // weight of a group in the margin.

@@ -13,15 +13,46 @@ namespace lethe::svdd {
 // No cache is told of a change: as a stray write would not tell it.
 class SolverTestPeer {
  public:
-  explicit SolverTestPeer(Solver& solver)
-      : supports_(solver.supports_), gave_up_(solver.gave_up_) {}
+  explicit SolverTestPeer(Solver& solver) : solver_(solver), supports_(solver.supports_) {}
   // As after an update that no rung could solve.
-  void GiveUp() { gave_up_ = true; }
+  void GiveUp() { solver_.gave_up_ = true; }
+  // Walks the weight of a slot down to `share` of what it is, or up until its gradient is zero or
+  // it is at what its group may hold. What that does to other groups waits for Settle.
+  bool Lower(Slot slot, double share) {
+    const Solver::Lowering lowering{slot, supports_[slot].w * DoubleDouble(share)};
+    return solver_.LowerByWalk({&lowering, 1});
+  }
+  bool Raise(Slot slot) {
+    supports_[slot].cap = solver_.GroupCap(supports_[slot].group);
+    return solver_.RaiseByWalk(slot);
+  }
+  void Settle() { solver_.Settle(); }
+
+  // The pool's bound on the gradients of what it holds, and the groups that it holds with theirs.
+  const ReservePool& pool() const { return solver_.pool_; }
+  double PoolBound() {
+    solver_.AddDrift();
+    solver_.FollowLandmarks();
+    return solver_.pool_.LowerBound(solver_.drift_);
+  }
+  // As a group that the drift has reached before.
+  void PutNearLandmark(GroupIndex group) {
+    const SupportSet::Gradient gradient = GradientOf(group);
+    solver_.pool_.Remove(group);
+    solver_.PutInPool(group, gradient.h.hi - gradient.error, true);
+  }
+  bool LandmarksOutdated() const { return solver_.pool_.landmarks_.Outdated(); }
+  SupportSet::Gradient GradientOf(GroupIndex group) const {
+    return supports_.FineGradient(group, solver_.tokens_);
+  }
   // Whatever was copied from the weights is read anew.
   void DropCopies() { supports_.weights_known_ = false; }
 
   DoubleDouble& mu() { return supports_.mu; }
   size_t margin() const { return supports_.margin_.size(); }
+  const std::vector<Slot>& MarginSlots() const { return supports_.margin_; }
+  size_t slots() const { return supports_.slots(); }
+  SupportSet::Role RoleOf(Slot slot) const { return supports_.entries_[slot].role; }
   SupportSet::Entry& Entry(Slot slot) { return supports_.entries_[slot]; }
   std::vector<Slot> ErrorSlots() const {
     std::vector<Slot> slots;
@@ -63,8 +94,8 @@ class SolverTestPeer {
   }
 
  private:
+  Solver& solver_;
   SupportSet& supports_;
-  bool& gave_up_;
 };
 
 }  // namespace lethe::svdd
