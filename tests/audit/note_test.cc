@@ -161,6 +161,8 @@ TEST_F(CheckpointTest, IsTheVector) {
   EXPECT_TRUE(result.ok()) << result.message;
   EXPECT_EQ(result.checkpoint, At(700));
   EXPECT_EQ(SerializeNote(result.note), note_);
+  const std::string document = testing::ReadAll(LETHE_SOURCE_DIR "/docs/certificate_format.md");
+  EXPECT_NE(document.find(absl::StrCat("```text\n", note_, "```\n")), std::string::npos);
 }
 
 TEST_F(CheckpointTest, TextsThatItWouldNotWriteAreRefused) {

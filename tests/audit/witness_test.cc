@@ -201,6 +201,22 @@ TEST_F(PolicyTest, ReadsLogsWitnessesGroupsAndTheQuorum) {
   EXPECT_EQ(policy->quorum, 4u);
 }
 
+TEST_F(PolicyTest, TheDocumentsExampleIsAPolicy) {
+  const std::string document = ReadAll(LETHE_SOURCE_DIR "/docs/certificate_format.md");
+  const size_t begin = document.find("# Two of three, and the log's key.\n");
+  ASSERT_NE(begin, std::string::npos);
+  std::string text = document.substr(begin, document.find("```", begin) - begin);
+  for (int i = 0; i < 3; ++i) {
+    const size_t at = text.find("VKEY");
+    ASSERT_NE(at, std::string::npos);
+    text.replace(at, 4, Vkey(i));
+  }
+  const WitnessPolicy policy = ParsePolicy(text).value();
+  EXPECT_EQ(policy.logs[0].vkey(), VectorSigner().verification_key().vkey());
+  EXPECT_FALSE(CheckQuorum(Cosigned({1}), policy).ok());
+  EXPECT_TRUE(CheckQuorum(Cosigned({1, 2}), policy).ok());
+}
+
 TEST_F(PolicyTest, NamesLineAndFault) {
   const std::string log = VectorSigner().verification_key().vkey();
   const std::string two = absl::StrCat(Line(0), Line(1));
