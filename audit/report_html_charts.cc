@@ -170,9 +170,10 @@ void AppendTimelineMarks(std::string& out,
     if (certificates == 0) continue;
     absl::StrAppendFormat(
         &out,
-        "<circle class=\"k-%s\" cx=\"%s\" cy=\"%.1f\" r=\"3.5\"><title>%s: %s</title></circle>",
+        "<circle class=\"k-%s\" cx=\"%s\" cy=\"%.1f\" r=\"%.1f\"><title>%s: %s</title></circle>",
         Name(kind), Percent((static_cast<double>(i) + 0.5) / static_cast<double>(bars.bars.size())),
-        y, Escape(TimeLabel(bars.bars[i].first, bars.step)), Certificates(certificates));
+        y, bars.bars.size() > 40 ? 2.5 : 3.5, Escape(TimeLabel(bars.bars[i].first, bars.step)),
+        Certificates(certificates));
   }
 }
 
@@ -213,7 +214,7 @@ struct PlotShape {
   bool has_finite = false;
   bool has_not_positive = false;
 
-  static constexpr double kStrip = 22.0;
+  static constexpr double kStrip = 28.0;
   static constexpr double kDecades = 156.0;
 
   double infinite_y() const { return 8.0; }
@@ -337,14 +338,14 @@ std::string Grouped(uint64_t value) {
   return digits;
 }
 
-std::string NumberText(double value) {
+std::string NumberText(double value, int digits) {
   if (std::isinf(value)) return value > 0.0 ? "not bounded" : "-infinity";
-  return absl::StrFormat("%.3g", value);
+  return absl::StrFormat("%.*g", digits, value);
 }
 
-std::string NumberHtml(double value) {
+std::string NumberHtml(double value, int digits) {
   if (std::isinf(value)) return value > 0.0 ? "not bounded" : "\xE2\x88\x92\xE2\x88\x9E";
-  std::string text = NumberText(value);
+  std::string text = NumberText(value, digits);
   const bool negative = text[0] == '-';
   if (negative) text.erase(0, 1);
   const std::string sign = negative ? "\xE2\x88\x92" : "";
@@ -354,7 +355,7 @@ std::string NumberHtml(double value) {
   std::string power = text.substr(e + 2);
   power.erase(0, std::min(power.find_first_not_of('0'), power.size() - 1));
   return absl::StrCat(sign, text.substr(0, e),
-                      "\xE2\x80\x89\xC3\x97\xE2\x80\x89"
+                      "\xE2\x80\xAF\xC3\x97\xE2\x80\xAF"
                       "10<sup>",
                       small ? "\xE2\x88\x92" : "", power, "</sup>");
 }
@@ -383,7 +384,7 @@ std::string TimelineChart(const Timeline::Bars& bars) {
       "Tokens erased over time",
       absl::StrCat(Tokens(all.all_erased()), " erased in ", Certificates(all.all_certificates()),
                    "; a bar is ", Name(bars.step), "; the fullest has ", Tokens(most), "."));
-  absl::StrAppendFormat(&out, "<svg y=\"%.0f\" overflow=\"visible\">", kTop);
+  absl::StrAppendFormat(&out, "<g transform=\"translate(0 %.0f)\">", kTop);
   const uint64_t lines = top % 5 == 0 ? 5 : std::min<uint64_t>(top, 4);
   for (uint64_t i = 0; i <= lines; ++i) {
     if (top * i % lines != 0) continue;
@@ -398,13 +399,13 @@ std::string TimelineChart(const Timeline::Bars& bars) {
   }
   std::vector<AxisLabel> labels;
   const size_t count = bars.bars.size();
-  const size_t every = (count + 5) / 6;
+  const size_t every = (count + 3) / 4;
   for (size_t i = every / 2; i < count; i += every) {
     labels.push_back({(static_cast<double>(i) + 0.5) / static_cast<double>(count),
                       TimeLabel(bars.bars[i].first, bars.step)});
   }
   AppendXLabels(out, labels, foot);
-  absl::StrAppend(&out, "</svg></svg></div>");
+  absl::StrAppend(&out, "</g></svg></div>");
   return out;
 }
 

@@ -22,10 +22,10 @@ std::string Escape(absl::string_view text);
 
 // "12,345"
 std::string Grouped(uint64_t value);
-// "4.4 × 10⁻¹⁶" as HTML, "0.25", "0", "not bounded": three digits.
-std::string NumberHtml(double value);
+// "4.4 × 10⁻¹⁶" as HTML, "0.25", "0", "not bounded".
+std::string NumberHtml(double value, int digits = 3);
 // The same as plain text: "4.4e-16".
-std::string NumberText(double value);
+std::string NumberText(double value, int digits = 3);
 
 // Erased tokens a bar, stacked by kind, over one row of marks for each other kind that occurs.
 // Requires at least one certificate.

@@ -260,7 +260,7 @@ SequencePlot::SequencePlot(uint64_t first, uint64_t count)
 
 void SequencePlot::Add(uint64_t sequence, double value) {
   LETHE_CHECK(sequence >= first_ && sequence - first_ < count_);
-  // Below 2^53 * 240.
+  // No overflow: below 2^53 * kReportColumns.
   Column& column = columns_[(sequence - first_) * columns_.size() / count_];
   ++values_;
   if (!smallest_.has_value() || value < smallest_->value) smallest_ = Extreme{value, sequence};

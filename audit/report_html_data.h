@@ -30,7 +30,7 @@ inline constexpr size_t kReportRanges = 12;       // of sequences, for each exce
 inline constexpr size_t kReportStores = 64;       // distinct pairs of store and level
 inline constexpr size_t kReportMemories = 10000;  // counted as distinct
 inline constexpr size_t kReportChanges = 10;      // partitions before and after
-inline constexpr size_t kReportColumns = 240;     // of a plot
+inline constexpr size_t kReportColumns = 120;     // of a plot
 inline constexpr size_t kReportBars = 100;        // of the timeline
 
 // In the order of CertificateKind.
