@@ -74,15 +74,16 @@ absl::StatusOr<Digest> DecodeDigest(absl::string_view text) {
 }
 
 std::string Base64(absl::string_view bytes) {
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
+  std::string text((bytes.size() + 2) / 3 * 4, '=');
+  size_t size = 0;
   for (size_t i = 0; i < bytes.size(); i += 3) {
     const size_t count = std::min<size_t>(3, bytes.size() - i);
     uint32_t group = 0;
     for (size_t k = 0; k < 3; ++k) group = group << 8 | (k < count ? Byte(bytes, i + k) : 0u);
-    for (size_t k = 0; k < 4; ++k) {
-      text.push_back(k <= count ? kBase64Digits[group >> (18 - 6 * k) & 63] : '=');
+    for (size_t k = 0; k <= count; ++k) {
+      text[size + k] = kBase64Digits[group >> (18 - 6 * k) & 63];
     }
+    size += 4;
   }
   return text;
 }
@@ -91,8 +92,8 @@ std::string Base64(const Digest& digest) { return Base64(AsBytes(digest)); }
 
 absl::StatusOr<std::string> DecodeBase64(absl::string_view text) {
   if (text.size() % 4 != 0) return Refuse("base64", text.size(), "length is no multiple of four");
-  std::string bytes;
-  bytes.reserve(text.size() / 4 * 3);
+  std::string bytes(text.size() / 4 * 3, '\0');
+  size_t size = 0;
   for (size_t i = 0; i < text.size(); i += 4) {
     size_t digits = 4;
     if (i + 4 == text.size() && text[i + 3] == '=') digits = text[i + 2] == '=' ? 2 : 3;
@@ -103,11 +104,12 @@ absl::StatusOr<std::string> DecodeBase64(absl::string_view text) {
       group |= static_cast<uint32_t>(value) << (18 - 6 * k);
     }
     for (size_t k = 0; k + 1 < digits; ++k) {
-      bytes.push_back(static_cast<char>(group >> (16 - 8 * k) & 0xFF));
+      bytes[size++] = static_cast<char>(group >> (16 - 8 * k) & 0xFF);
     }
     const uint32_t unused = group & ((1u << (8 * (4 - digits))) - 1);
     if (digits < 4 && unused != 0) return Refuse("base64", i + digits - 1, "padding bits are set");
   }
+  bytes.resize(size);
   return bytes;
 }
 

@@ -45,16 +45,24 @@ char ShortEscape(char c) {
   }
 }
 
+bool NeedsEscape(char c) { return static_cast<uint8_t>(c) < 0x20 || c == '"' || c == '\\'; }
+
 void AppendString(std::string& out, absl::string_view value) {
   out.push_back('"');
-  for (const char c : value) {
+  while (!value.empty()) {
+    // Most text stands for itself: it is copied a run at a time.
+    const size_t run =
+        static_cast<size_t>(std::find_if(value.begin(), value.end(), NeedsEscape) - value.begin());
+    out.append(value.data(), run);
+    value.remove_prefix(run);
+    if (value.empty()) break;
+    const char c = value[0];
+    value.remove_prefix(1);
     if (const char letter = ShortEscape(c); letter != 0) {
       out.push_back('\\');
       out.push_back(letter);
-    } else if (static_cast<uint8_t>(c) < 0x20) {
-      absl::StrAppend(&out, "\\u00", Hex(absl::string_view(&c, 1)));
     } else {
-      out.push_back(c);
+      absl::StrAppend(&out, "\\u00", Hex(absl::string_view(&c, 1)));
     }
   }
   out.push_back('"');
@@ -275,6 +283,10 @@ class Parser {
     ++position_;
     std::string out;
     while (true) {
+      // Most text is ASCII that stands for itself: it is taken a run at a time.
+      const size_t start_of_run = position_;
+      while (!Done() && IsKeyCharacter(text_[position_])) ++position_;
+      out.append(text_.data() + start_of_run, position_ - start_of_run);
       if (Done()) return Refuse("the text ends inside a string");
       const char c = text_[position_];
       if (c == '"') break;
