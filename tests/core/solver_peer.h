@@ -3,6 +3,7 @@
 #define LETHE_TESTS_CORE_SOLVER_PEER_H_
 
 #include <functional>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -28,12 +29,22 @@ class SolverTestPeer {
   }
   void Settle() { solver_.Settle(); }
 
-  // The pool's bound on the gradients of what it holds, and the groups that it holds with theirs.
-  const ReservePool& pool() const { return solver_.pool_; }
-  double PoolBound() {
+  // Every group that waits in the pool, with its own lower bound on its gradient in units of the
+  // scale.
+  std::vector<KeyedGroup> PoolBounds() {
     solver_.AddDrift();
     solver_.FollowLandmarks();
-    return solver_.pool_.LowerBound(solver_.drift_);
+    std::vector<KeyedGroup> bounds;
+    BucketQueue queue = solver_.pool_.queue_;
+    queue.TakeReached(std::numeric_limits<double>::max(), bounds);
+    for (KeyedGroup& item : bounds) item.key -= solver_.drift_;
+    Landmarks landmarks = solver_.pool_.landmarks_;
+    landmarks.Dissolve(bounds);
+    return bounds;
+  }
+  double PoolBound() const { return solver_.pool_.LowerBound(solver_.drift_); }
+  SupportSet::Gradient GradientOf(GroupIndex group) const {
+    return supports_.FineGradient(group, solver_.tokens_);
   }
   // As a group that the drift has reached before.
   void PutNearLandmark(GroupIndex group) {
@@ -42,9 +53,6 @@ class SolverTestPeer {
     solver_.PutInPool(group, gradient.h.hi - gradient.error, true);
   }
   bool LandmarksOutdated() const { return solver_.pool_.landmarks_.Outdated(); }
-  SupportSet::Gradient GradientOf(GroupIndex group) const {
-    return supports_.FineGradient(group, solver_.tokens_);
-  }
   // Whatever was copied from the weights is read anew.
   void DropCopies() { supports_.weights_known_ = false; }
 
