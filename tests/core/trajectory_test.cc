@@ -3,9 +3,8 @@
 //
 //   LETHE_TRAJECTORIES=N   N lives of up to 2,000 tokens instead of the 200 smaller ones of a plain
 //                          run, and one line of totals
-//   LETHE_LARGEST=n        lives of up to n tokens: with 400 a life takes 0.03 s, with 2,000 one
-//   that
-//                          needs the upper rungs for hundreds of weights can take a minute
+//   LETHE_LARGEST=n        lives of up to n tokens; with 400 one takes 0.1 s, with 2,000 half a
+//                          second, and one that needs the upper rungs for hundreds of weights ten
 //   LETHE_SEED=S           the seed of the run, from which each life has its own
 //   LETHE_SHARD=i/k        only the lives whose number is i modulo k
 //   LETHE_LIFE=seed        this life alone, as a failure prints it

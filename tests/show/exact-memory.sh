@@ -9,23 +9,23 @@
 # PhysioNet/CinC Challenge 2012 as a CSV, a row an hour; the project does not need them.
 #
 #   default         1,000 random lives of memories of up to 400 tokens, benches in their full form
-#   --full          10,000 of them (LETHE_TRAJECTORIES and LETHE_LARGEST for other numbers; lives of
-#                   2,000 tokens whose state the upper rungs decide can take a minute each)
+#   --full          10,000 of them, of up to 2,000 tokens: an hour (LETHE_TRAJECTORIES and
+#                   LETHE_LARGEST for other numbers)
 #   --out FOLDER    keeps each bench's text, JSON and plot there
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
 usage() { sed -n '2,14s/^# \{0,1\}//p' tests/show/exact-memory.sh >&2; exit 2; }
-lives=1000 out=
+lives=1000 largest=400 out=
 while [ $# -gt 0 ]; do
   case "$1" in
-    --full) lives=10000; shift ;;
+    --full) lives=10000 largest=2000; shift ;;
     --out) [ $# -ge 2 ] || usage; out=$2; shift 2 ;;
     *) usage ;;
   esac
 done
 lives=${LETHE_TRAJECTORIES:-$lives}
-export LETHE_LARGEST=${LETHE_LARGEST:-400}
+export LETHE_LARGEST=${LETHE_LARGEST:-$largest}
 
 bin=${LETHE_BIN:-$root/build/release/bin}
 for program in lethe-bench trajectory_test; do
