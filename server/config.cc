@@ -19,6 +19,8 @@ namespace {
 
 constexpr size_t kHelpColumns = 80;
 constexpr size_t kMaxOriginBytes = 100;
+// A note has at most 100 signatures, the log's included.
+constexpr size_t kMaxWitnesses = 64;
 
 // Options one below the other, with wrapped text: the formatter that ships with CLI11 does not
 // wrap.
@@ -54,6 +56,29 @@ absl::Status CheckOrigin(absl::string_view origin) {
         absl::StrCat("--origin: must be 1 to ", kMaxOriginBytes,
                      " characters of A-Z, a-z, 0-9, '.', '-' and '/', not beginning or ending with "
                      "'/'; for example a domain name of yours"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseWitnesses(const std::vector<std::string>& arguments,
+                            std::vector<audit::WitnessKey>& witnesses) {
+  for (const std::string& argument : arguments) {
+    for (const absl::string_view vkey :
+         absl::StrSplit(argument, absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
+      absl::StatusOr<audit::WitnessKey> key = audit::WitnessKey::Parse(vkey);
+      if (!key.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat("--witness: ", key.status().message()));
+      }
+      for (const audit::WitnessKey& other : witnesses) {
+        if (other.key_id() == key->key_id()) {
+          return absl::InvalidArgumentError("--witness: two keys have the same id");
+        }
+      }
+      witnesses.push_back(*std::move(key));
+    }
+  }
+  if (witnesses.size() > kMaxWitnesses) {
+    return absl::InvalidArgumentError(absl::StrCat("--witness: at most ", kMaxWitnesses, " keys"));
   }
   return absl::OkStatus();
 }
@@ -116,6 +141,7 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
   Config config;
   std::string level(service::LogLevelName(config.log_level));
   std::string verify_forget = "never";
+  std::vector<std::string> witnesses;
   bool version = false;
   // CLI11 reports by exceptions; none leaves this function.
   try {
@@ -154,6 +180,12 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
            "always. Default never; the state is proven optimal either way.")
         ->option_text("WHEN")
         ->envname("LETHE_VERIFY_FORGET");
+    app.add_option("--witness", witnesses,
+                   "Key of a witness (C2SP vkey of type 4) whose cosignatures of checkpoints are "
+                   "kept; may be repeated. In the environment, several are separated by spaces.")
+        ->option_text("VKEY")
+        ->allow_extra_args(false)
+        ->envname("LETHE_WITNESS");
     app.add_option(
            "--log-level", level,
            "Lowest level of the log on stderr: debug, info, warning or error. Default info.")
@@ -181,6 +213,7 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
     return absl::InvalidArgumentError("--verify-forget: must be never or always");
   }
   config.refit_on_forget = verify_forget == "always";
+  LETHE_RETURN_IF_ERROR(ParseWitnesses(witnesses, config.witnesses));
   LETHE_RETURN_IF_ERROR(Validate(config));
   return config;
 }

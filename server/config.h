@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "audit/witness.h"
 #include "server/service/event_log.h"
 
 namespace lethe::server {
@@ -28,6 +29,8 @@ struct Config {
   std::string origin = "lethe.local";
   // --verify-forget, LETHE_VERIFY_FORGET: whether each erasure is also compared with a cold refit.
   bool refit_on_forget = false;
+  // --witness, LETHE_WITNESS (separated by white space): the keys whose cosignatures are taken.
+  std::vector<audit::WitnessKey> witnesses = {};
   // --log-level, LETHE_LOG_LEVEL: lines of this level and above are written.
   service::LogLevel log_level = service::LogLevel::kInfo;
 };

@@ -70,6 +70,7 @@ absl::Status Serve(const Config& config, service::EventLog& log) {
   service_options.data = config.data;
   service_options.origin = config.origin;
   service_options.tenant.refit_on_forget = config.refit_on_forget;
+  service_options.tenant.witnesses = config.witnesses;
   service_options.tenant.log = &log;
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<service::Service> service,
                          service::Service::Open(service_options));

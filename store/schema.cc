@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "audit/random.h"
 #include "core/base/status_macros.h"
+#include "store/certificate_log.h"
 #include "store/validation.h"
 
 namespace lethe::store {
@@ -76,12 +77,43 @@ CREATE TABLE requests (
 ) STRICT;
 )sql";
 
+// Since format 2: the tree over the certificates. A row of log_nodes is written once and never
+// changes.
+constexpr char kLogTables[] = R"sql(
+CREATE TABLE log_nodes (
+  level INTEGER NOT NULL CHECK (level >= 1),
+  idx INTEGER NOT NULL CHECK (idx >= 0),
+  hash BLOB NOT NULL CHECK (length(hash) = 32),
+  PRIMARY KEY (level, idx)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE log_head (
+  singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+  size INTEGER NOT NULL CHECK (size >= 0),
+  range BLOB NOT NULL CHECK (length(range) % 32 = 0),
+  checkpoint BLOB NOT NULL
+) STRICT;
+INSERT INTO log_head (singleton, size, range, checkpoint) VALUES (1, 0, x'', x'');
+
+CREATE TABLE log_keys (
+  first_sequence INTEGER PRIMARY KEY CHECK (first_sequence >= 0),
+  vkey TEXT NOT NULL UNIQUE
+) STRICT;
+
+CREATE TABLE cosignatures (
+  key_id BLOB NOT NULL PRIMARY KEY CHECK (length(key_id) = 4),
+  size INTEGER NOT NULL CHECK (size > 0),
+  line BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+)sql";
+
 }  // namespace
 
 absl::Status CreateSchema(Database& database, const TenantRecord& tenant) {
   const std::string secret = audit::RandomBytes(sizeof(StoredTenant::index_secret));
   LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(&database));
   LETHE_RETURN_IF_ERROR(database.Execute(kTables));
+  LETHE_RETURN_IF_ERROR(database.Execute(kLogTables));
   {
     LETHE_ASSIGN_OR_RETURN(
         Statement insert,
@@ -91,6 +123,16 @@ absl::Status CreateSchema(Database& database, const TenantRecord& tenant) {
     insert.Int(4, tenant.create_time_micros).Int(5, static_cast<int64_t>(tenant.state));
     LETHE_RETURN_IF_ERROR(insert.Blob(6, secret).Run());
   }
+  LETHE_RETURN_IF_ERROR(database.SetIdentity(kTenantIdentity));
+  return transaction.Commit();
+}
+
+absl::Status MigrateSchema(Database& database) {
+  LETHE_ASSIGN_OR_RETURN(const int64_t version, database.QueryInt("PRAGMA user_version"));
+  if (version >= kTenantIdentity.user_version) return absl::OkStatus();
+  LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(&database));
+  LETHE_RETURN_IF_ERROR(database.Execute(kLogTables));
+  LETHE_RETURN_IF_ERROR(CertificateLog(&database, "").FillTree());
   LETHE_RETURN_IF_ERROR(database.SetIdentity(kTenantIdentity));
   return transaction.Commit();
 }

@@ -34,7 +34,7 @@ class SqliteTenantStore final : public TenantStore {
         tenant_(std::move(tenant.record)),
         options_(options),
         tokens_(database_.get(), tenant.index_secret),
-        log_(database_.get()) {}
+        log_(database_.get(), tenant_.log_origin) {}
 
   absl::StatusOr<TenantRecord> GetTenant() override;
   absl::StatusOr<EraseResult> CloseTenant(const CertificateAppend& certificate) override;
@@ -59,6 +59,14 @@ class SqliteTenantStore final : public TenantStore {
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(absl::string_view request_id) override;
   absl::Status RecordRequest(const RequestRecord& request) override;
   absl::StatusOr<LogHead> GetLogHead() override;
+  absl::Status StartLog(const LogStart& start) override;
+  absl::Status AppendCertificate(const CertificateAppend& certificate) override;
+  absl::StatusOr<std::vector<LogKey>> GetLogKeys() override;
+  absl::StatusOr<std::vector<Bytes32>> GetLogNodes(int level,
+                                                   uint64_t first,
+                                                   uint32_t limit) override;
+  absl::Status PutCosignature(const Cosignature& cosignature) override;
+  absl::StatusOr<std::vector<Cosignature>> GetCosignatures() override;
   absl::StatusOr<CertificateRecord> GetCertificate(absl::string_view id) override;
   absl::StatusOr<std::vector<CertificateRecord>> ListCertificates(
       const CertificateQuery& query) override;
@@ -66,7 +74,8 @@ class SqliteTenantStore final : public TenantStore {
   absl::Status Health() const override { return database_->health(); }
 
  private:
-  enum class Kind { kGrow, kErase };
+  // What may be stopped by the quota; what may not; what a closed tenant's file takes as well.
+  enum class Kind { kGrow, kErase, kStartLog };
 
   absl::Status Ready() const;
   // Runs `body` in a transaction and commits it; nothing of it remains after any error but an
@@ -111,7 +120,7 @@ absl::Status SqliteTenantStore::Ready() const {
 
 absl::Status SqliteTenantStore::Change(Kind kind, absl::FunctionRef<absl::Status()> body) {
   LETHE_RETURN_IF_ERROR(Ready());
-  if (tenant_.state == TenantState::kClosed) {
+  if (tenant_.state == TenantState::kClosed && kind != Kind::kStartLog) {
     return absl::FailedPreconditionError("the tenant is closed: its log can be read, no more");
   }
   if (options_.max_bytes != 0) {
@@ -375,6 +384,35 @@ absl::StatusOr<LogHead> SqliteTenantStore::GetLogHead() {
   return log_.Head();
 }
 
+absl::Status SqliteTenantStore::StartLog(const LogStart& start) {
+  return Change(Kind::kStartLog, [&] { return log_.Start(start); });
+}
+
+absl::Status SqliteTenantStore::AppendCertificate(const CertificateAppend& certificate) {
+  return Change(Kind::kErase, [&] { return log_.Append(certificate); });
+}
+
+absl::StatusOr<std::vector<LogKey>> SqliteTenantStore::GetLogKeys() {
+  LETHE_RETURN_IF_ERROR(Ready());
+  return log_.Keys();
+}
+
+absl::StatusOr<std::vector<Bytes32>> SqliteTenantStore::GetLogNodes(int level,
+                                                                    uint64_t first,
+                                                                    uint32_t limit) {
+  LETHE_RETURN_IF_ERROR(Ready());
+  return log_.Nodes(level, first, limit);
+}
+
+absl::Status SqliteTenantStore::PutCosignature(const Cosignature& cosignature) {
+  return Change(Kind::kGrow, [&] { return log_.PutCosignature(cosignature); });
+}
+
+absl::StatusOr<std::vector<Cosignature>> SqliteTenantStore::GetCosignatures() {
+  LETHE_RETURN_IF_ERROR(Ready());
+  return log_.Cosignatures();
+}
+
 absl::StatusOr<CertificateRecord> SqliteTenantStore::GetCertificate(absl::string_view id) {
   LETHE_RETURN_IF_ERROR(Ready());
   return log_.Get(id);
@@ -415,8 +453,9 @@ absl::StatusOr<std::unique_ptr<TenantStore>> OpenTenantStore(const std::string& 
                                                              const SqliteTenantOptions& options) {
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
                          Database::Open(FileOf(dir), Database::Mode::kOpen, kTenantIdentity));
+  LETHE_RETURN_IF_ERROR(MigrateSchema(*database));
   LETHE_ASSIGN_OR_RETURN(StoredTenant tenant, ReadTenant(*database));
-  LETHE_RETURN_IF_ERROR(CertificateLog(database.get()).CheckDense());
+  LETHE_RETURN_IF_ERROR(CertificateLog(database.get(), tenant.record.log_origin).CheckWhole());
   return std::make_unique<SqliteTenantStore>(std::move(database), std::move(tenant), options);
 }
 

@@ -43,8 +43,9 @@ absl::StatusOr<std::unique_ptr<TenantStore>> CreateTenantStore(
     const TenantRecord& tenant,
     const SqliteTenantOptions& options = {});
 
-// Opens an existing tenant. Checks that the file is ours, of a known version, and that the log is
-// dense. Cost O(certificates) over index pages.
+// Opens an existing tenant. Checks that the file is ours and of a known version (an earlier one is
+// brought up to date in one transaction), rebuilds the root of the log from its leaves and compares
+// it with the stored tree, head and checkpoint. Cost O(certificates): half a second for 100,000.
 absl::StatusOr<std::unique_ptr<TenantStore>> OpenTenantStore(
     const std::string& dir,
     const SqliteTenantOptions& options = {});

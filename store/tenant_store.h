@@ -9,15 +9,18 @@
 // there is no way to erase tokens through this interface without a certificate.
 //
 // Ensures: certificate sequences are dense from 0 and every certificate names the leaf hash before
-// it; a handle is never used twice in a memory; ids are unique among the live tokens of a memory;
-// ids and subjects are stored in clear only inside the encoded row (token_codec.h), the seam where
-// rows will be sealed; what is indexed is a keyed hash.
+// it; every append leaves a checkpoint over the whole log, written in the same transaction, and
+// what was written proves itself from the bytes read back before the commit; a handle is never used
+// twice in a memory; ids are unique among the live tokens of a memory; ids and subjects are stored
+// in clear only inside the encoded row (token_codec.h), the seam where rows will be sealed; what is
+// indexed is a keyed hash.
 //
 // Errors:
 //   INVALID_ARGUMENT     a bad call; names the field and index; nothing changed
 //   NOT_FOUND            no such memory, handle, certificate
 //   ALREADY_EXISTS       name, id or request_id is taken; nothing changed
-//   FAILED_PRECONDITION  the tenant is closed, or a certificate does not continue the log
+//   FAILED_PRECONDITION  the tenant is closed, or a certificate or checkpoint does not continue the
+//                        log
 //   RESOURCE_EXHAUSTED   disk or quota full; nothing changed
 //   DATA_LOSS            stored bytes are not what was written; names file, memory and handle
 //   IsIndeterminate(s)   (sqlite.h) COMMIT failed: the change is there or it is not. From then on
@@ -103,15 +106,56 @@ struct CertificateRecord {
   bool operator==(const CertificateRecord&) const = default;
 };
 
-// The public check of a certificate, run inside the transaction on the bytes read back from the
-// database: a bit that flips between hashing and storing must never reach the log. Anything but OK
-// rolls the whole operation back and is returned to the caller.
-using CertificateVerifier = std::function<absl::Status(const CertificateRecord&)>;
+// A key of the log: it signs the certificates from this sequence on, until the next key's, and
+// every checkpoint of a size above its own and up to the next key's first sequence.
+struct LogKey {
+  uint64_t first_sequence = 0;
+  std::string vkey;
+  bool operator==(const LogKey&) const = default;
+};
+
+// What an append wrote, every byte of it read back from the database: the certificate, the root and
+// the proofs made from the stored nodes.
+struct WrittenCertificate {
+  CertificateRecord record;
+  std::string checkpoint;  // the signed note
+  Bytes32 root{};          // RFC 6962, of the log with the certificate
+  std::vector<Bytes32> inclusion;
+  Bytes32 old_root{};                // of the log before it
+  std::vector<Bytes32> consistency;  // from old_root to root; empty when the log was empty
+};
+
+// The public check of what was written, run inside the transaction: a bit that flips between
+// hashing and storing must never reach the log. Anything but OK rolls the whole operation back and
+// is returned to the caller.
+using CertificateVerifier = std::function<absl::Status(const WrittenCertificate&)>;
 
 struct CertificateAppend {
   CertificateRecord record;
+  // The signed note over the log with this certificate: its origin, size and root are the store's.
+  std::string checkpoint;
+  // Of a hand-over: the key that signs from the next sequence on, and `checkpoint` already.
+  std::optional<std::string> next_vkey;
   CertificateVerifier verify;  // required
 };
+
+// The beginning of a log, or of its checkpoints where an earlier format had none.
+struct LogStart {
+  std::string vkey;        // of the key that signed what is there
+  std::string checkpoint;  // over the log as it stands
+  // Required. Asked about the checkpoint as read back, as CertificateVerifier is.
+  std::function<absl::Status(absl::string_view checkpoint)> verify;
+};
+
+// A witness's signature of a checkpoint.
+struct Cosignature {
+  std::string key_id;  // 4 bytes
+  uint64_t size = 0;   // of the checkpoint
+  std::string line;    // as in the note, with its newline; at most kMaxCosignatureBytes
+  bool operator==(const Cosignature&) const = default;
+};
+inline constexpr size_t kMaxCosignatureBytes = 1024;
+inline constexpr size_t kMaxVkeyBytes = 512;
 
 // The first answer to a request, kept so that a repeated request_id returns it.
 struct RequestRecord {
@@ -166,6 +210,8 @@ struct MemoryCounts {
 struct LogHead {
   uint64_t count = 0;                // also the next sequence
   std::optional<Bytes32> leaf_hash;  // of the last certificate; absent for an empty log
+  std::vector<Bytes32> range;        // roots of the complete subtrees, largest first
+  std::string checkpoint;            // the signed note; empty until StartLog
 };
 
 struct CertificateQuery {
@@ -230,6 +276,23 @@ class TenantStore {
 
   // --- The log of certificates.
   virtual absl::StatusOr<LogHead> GetLogHead() = 0;
+  // Gives the log its first key and the checkpoint that every append continues. Once: afterwards
+  // FAILED_PRECONDITION. Needed before anything can be appended. A closed tenant's can be started
+  // too.
+  virtual absl::Status StartLog(const LogStart& start) = 0;
+  // A certificate about no change of tokens (a hand-over, a check). The quota does not stop it.
+  virtual absl::Status AppendCertificate(const CertificateAppend& certificate) = 0;
+  // Oldest first; empty until StartLog.
+  virtual absl::StatusOr<std::vector<LogKey>> GetLogKeys() = 0;
+  // Roots over the leaves [index 2^level, (index + 1) 2^level) for index = first, first + 1, ...,
+  // as far as they are complete, at most `limit` (1 to kMaxPageSize). Level 0: leaf hashes.
+  virtual absl::StatusOr<std::vector<Bytes32>> GetLogNodes(int level,
+                                                           uint64_t first,
+                                                           uint32_t limit) = 0;
+  // Keeps one for each key, the last. FAILED_PRECONDITION unless its size is the log's.
+  virtual absl::Status PutCosignature(const Cosignature& cosignature) = 0;
+  // Those of the present size, in the order of key ids.
+  virtual absl::StatusOr<std::vector<Cosignature>> GetCosignatures() = 0;
   virtual absl::StatusOr<CertificateRecord> GetCertificate(absl::string_view id) = 0;
   // In the order of the log.
   virtual absl::StatusOr<std::vector<CertificateRecord>> ListCertificates(

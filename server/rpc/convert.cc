@@ -186,6 +186,25 @@ service::EditInput FromProto(const v1::EditRequest& request) {
           .request_id = request.request_id()};
 }
 
+service::CertificateName FromProto(const v1::GetInclusionProofRequest& request) {
+  switch (request.which_case()) {
+    case v1::GetInclusionProofRequest::kCertificateId:
+      return request.certificate_id();
+    case v1::GetInclusionProofRequest::kSequence:
+      return request.sequence();
+    case v1::GetInclusionProofRequest::WHICH_NOT_SET:
+      break;
+  }
+  return {};
+}
+
+audit::ExportRange FromProto(const v1::ExportRequest& request) {
+  audit::ExportRange range;
+  range.first = request.first();
+  if (request.has_last()) range.last = request.last();
+  return range;
+}
+
 void ToProto(const service::TenantInfo& from, v1::Tenant* to) {
   to->set_name(from.name);
   to->set_create_time(from.create_time);
@@ -308,6 +327,52 @@ void ToProto(const service::CertificateInfo& from, v1::Certificate* to) {
   to->set_leaf(from.leaf);
   to->set_leaf_hash(from.leaf_hash);
   to->set_previous_leaf_hash(from.previous_leaf_hash);
+}
+
+void ToProto(const service::VerifyReply& from, v1::VerifyResponse* to) {
+  to->set_verdict(static_cast<v1::Verdict>(from.verdict));
+  to->set_bits_equal(from.bits_equal);
+  to->set_deviation(from.deviation);
+  to->set_certificate_id(from.certificate_id);
+  to->set_sequence(from.sequence);
+  to->set_state_digest(from.state_digest);
+  ToProto(from.partition, to->mutable_partition());
+  to->set_phase(ToProto(from.phase));
+}
+
+void ToProto(const service::CheckpointInfo& from, v1::Checkpoint* to) {
+  to->set_note(from.note);
+  to->set_origin(from.origin);
+  to->set_size(from.size);
+  to->set_root(from.root);
+  for (const service::LogKeyInfo& key : from.keys) {
+    v1::LogKey* added = to->add_keys();
+    added->set_first_sequence(key.first_sequence);
+    added->set_vkey(key.vkey);
+  }
+}
+
+void ToProto(const service::InclusionProofReply& from, v1::InclusionProof* to) {
+  to->set_sequence(from.sequence);
+  to->set_size(from.size);
+  to->set_leaf_hash(from.leaf_hash);
+  to->set_root(from.root);
+  for (const std::string& hash : from.hashes) to->add_hashes(hash);
+  to->set_tlog_proof(from.tlog_proof);
+}
+
+void ToProto(const service::ConsistencyProofReply& from, v1::ConsistencyProof* to) {
+  to->set_old_size(from.old_size);
+  to->set_new_size(from.new_size);
+  to->set_old_root(from.old_root);
+  to->set_new_root(from.new_root);
+  for (const std::string& hash : from.hashes) to->add_hashes(hash);
+}
+
+void ToProto(const service::RotateKeyReply& from, v1::RotateKeyResponse* to) {
+  to->set_complete(from.complete);
+  to->set_handed_over(from.handed_over);
+  for (const std::string& tenant : from.pending) to->add_pending(tenant);
 }
 
 }  // namespace lethe::rpc

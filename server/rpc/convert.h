@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "audit/export.h"
 #include "lethe/v1/certificate_service.pb.h"
 #include "lethe/v1/memory_service.pb.h"
 #include "lethe/v1/tenant_service.pb.h"
@@ -23,6 +24,8 @@ service::QueryInput FromProto(const v1::QueryRequest& request);
 absl::StatusOr<service::ForgetInput> FromProto(const v1::ForgetRequest& request);
 service::EvictInput FromProto(const v1::EvictRequest& request);
 service::EditInput FromProto(const v1::EditRequest& request);
+service::CertificateName FromProto(const v1::GetInclusionProofRequest& request);
+audit::ExportRange FromProto(const v1::ExportRequest& request);
 
 void ToProto(const service::TenantInfo& from, v1::Tenant* to);
 void ToProto(const service::MemoryInfo& from, v1::Memory* to);
@@ -34,6 +37,11 @@ void ToProto(const service::EvictReply& from, v1::EvictResponse* to);
 void ToProto(const service::EditReply& from, v1::EditResponse* to);
 void ToProto(const service::DescribeReply& from, v1::DescribeResponse* to);
 void ToProto(const service::CertificateInfo& from, v1::Certificate* to);
+void ToProto(const service::VerifyReply& from, v1::VerifyResponse* to);
+void ToProto(const service::CheckpointInfo& from, v1::Checkpoint* to);
+void ToProto(const service::InclusionProofReply& from, v1::InclusionProof* to);
+void ToProto(const service::ConsistencyProofReply& from, v1::ConsistencyProof* to);
+void ToProto(const service::RotateKeyReply& from, v1::RotateKeyResponse* to);
 
 }  // namespace lethe::rpc
 

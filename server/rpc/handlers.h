@@ -124,6 +124,40 @@ class RawService : public Base {
             }));
   }
 
+  // Registers a method with one request and a stream of answers. `handle` calls `write` for each of
+  // them; false means that nobody reads any more. Otherwise as OneByOneStream.
+  template <typename Request, typename Response>
+  void AnswerStream(
+      const char* method,
+      CallRegistry* registry,
+      std::function<absl::Status(const Request&,
+                                 const service::CallOptions&,
+                                 const std::function<bool(const Response&)>& write)> handle) {
+    using Stream = grpc::ServerSplitStreamer<ByteBuffer, ByteBuffer>;
+    this->MarkMethodStreamed(
+        MethodIndex(Request::descriptor()->file(), method),
+        new grpc::internal::SplitServerStreamingHandler<ByteBuffer, ByteBuffer>(
+            [handle = std::move(handle), registry](grpc::ServerContext* context, Stream* stream) {
+              if (absl::Status status =
+                      registry->Enter(stream, [context] { context->TryCancel(); });
+                  !status.ok()) {
+                return ToGrpc(status);
+              }
+              const auto leave = absl::MakeCleanup([&] { registry->Leave(stream); });
+              return ToGrpc(Guarded([&]() -> absl::Status {
+                ByteBuffer bytes;
+                if (!stream->Read(&bytes)) return absl::CancelledError("no request arrived");
+                Request request;
+                if (absl::Status parsed = ParseMessage(bytes, &request); !parsed.ok()) {
+                  return parsed;
+                }
+                return handle(request, CallOptionsOf(context), [stream](const Response& response) {
+                  return stream->Write(SerializeMessage(response));
+                });
+              }));
+            }));
+  }
+
  private:
   CallRegistry unary_calls_{std::numeric_limits<size_t>::max()};
 };

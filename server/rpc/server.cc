@@ -26,7 +26,9 @@ void EnablePluginsOnce() {
 }  // namespace
 
 RpcServer::RpcServer(service::Service* service, const ServerOptions& options)
-    : tenants_(service), memories_(service, options.max_open_streams), certificates_(service) {}
+    : tenants_(service),
+      memories_(service, options.max_open_streams),
+      certificates_(service, options.max_exports) {}
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* service,
                                                             const ServerOptions& options) {

@@ -24,7 +24,9 @@ struct ServerOptions {
   int max_metadata_bytes = 8 << 10;
   int max_concurrent_streams = 100;  // a connection
   size_t max_open_streams = 64;      // of InsertStream and of QueryStream, all connections together
-  int max_threads = 512;             // above ServiceOptions::max_waiting_writes + max_open_streams
+  size_t max_exports = 16;           // that run at once
+  int max_threads =
+      512;  // above ServiceOptions::max_waiting_writes + max_open_streams + max_exports
   size_t memory_quota_bytes = size_t{1} << 30;  // buffers of gRPC itself
 };
 

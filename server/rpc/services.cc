@@ -4,6 +4,7 @@
 
 #include "core/base/status_macros.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/export_stream.h"
 #include "server/rpc/insert_stream.h"
 
 namespace lethe::rpc {
@@ -146,9 +147,55 @@ MemoryHandlers::MemoryHandlers(service::Service* service, size_t max_streams)
         return Answer(service->Describe(request.tenant(), request.memory(), request.refit(), call),
                       response);
       });
+  Unary<v1::VerifyRequest, v1::VerifyResponse>(
+      "Verify", [service](const auto& request, const CallOptions& call, auto* response) {
+        return Answer(service->Verify(request.tenant(), request.memory(), call), response);
+      });
 }
 
-CertificateHandlers::CertificateHandlers(service::Service* service) {
+void CertificateHandlers::StopCalls() {
+  RawService::StopCalls();
+  exports_.StopAll();
+}
+
+void CertificateHandlers::WaitForCalls(std::chrono::system_clock::time_point deadline) {
+  RawService::WaitForCalls(deadline);
+  exports_.WaitUntilEmpty(deadline);
+}
+
+CertificateHandlers::CertificateHandlers(service::Service* service, size_t max_exports)
+    : exports_(max_exports) {
+  Unary<v1::GetCheckpointRequest, v1::Checkpoint>(
+      "GetCheckpoint", [service](const auto& request, const CallOptions&, auto* response) {
+        return Answer(service->GetCheckpoint(request.tenant()), response);
+      });
+  Unary<v1::GetInclusionProofRequest, v1::InclusionProof>(
+      "GetInclusionProof", [service](const auto& request, const CallOptions&, auto* response) {
+        return Answer(
+            service->GetInclusionProof(request.tenant(), FromProto(request), request.size()),
+            response);
+      });
+  Unary<v1::GetConsistencyProofRequest, v1::ConsistencyProof>(
+      "GetConsistencyProof", [service](const auto& request, const CallOptions&, auto* response) {
+        return Answer(
+            service->GetConsistencyProof(request.tenant(), request.old_size(), request.new_size()),
+            response);
+      });
+  AnswerStream<v1::ExportRequest, v1::ExportPiece>(
+      "Export", &exports_,
+      [service](const auto& request, const CallOptions& call, const auto& write) -> absl::Status {
+        ExportStream stream(write, call);
+        LETHE_RETURN_IF_ERROR(service->Export(request.tenant(), FromProto(request), stream));
+        return stream.Done();
+      });
+  Unary<v1::AddCosignatureRequest, v1::Checkpoint>(
+      "AddCosignature", [service](const auto& request, const CallOptions&, auto* response) {
+        return Answer(service->AddCosignature(request.tenant(), request.line()), response);
+      });
+  Unary<v1::RotateKeyRequest, v1::RotateKeyResponse>(
+      "RotateKey", [service](const auto&, const CallOptions& call, auto* response) {
+        return Answer(service->RotateKey(call), response);
+      });
   Unary<v1::GetCertificateRequest, v1::Certificate>(
       "GetCertificate", [service](const auto& request, const CallOptions&, auto* response) {
         return Answer(service->GetCertificate(request.tenant(), request.id()), response);

@@ -35,7 +35,14 @@ class MemoryHandlers final : public RawService<v1::MemoryService::Service> {
 
 class CertificateHandlers final : public RawService<v1::CertificateService::Service> {
  public:
-  explicit CertificateHandlers(service::Service* service);
+  // `max_exports` bounds the exports that run at once.
+  CertificateHandlers(service::Service* service, size_t max_exports);
+
+  void StopCalls() override;
+  void WaitForCalls(std::chrono::system_clock::time_point deadline) override;
+
+ private:
+  CallRegistry exports_;
 };
 
 }  // namespace lethe::rpc

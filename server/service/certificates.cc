@@ -6,7 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "audit/checkpoint.h"
 #include "audit/encoding.h"
+#include "audit/merkle.h"
+#include "audit/tree_proof.h"
 #include "audit/verify.h"
 #include "core/base/status_macros.h"
 
@@ -65,7 +68,9 @@ audit::Residuals ResidualsOf(const svdd::Snapshot& snapshot, const svdd::KktRepo
 }
 
 absl::StatusOr<store::CertificateAppend> SignForStore(const audit::CertificateBody& body,
+                                                      const store::LogHead& head,
                                                       const audit::Signer& signer,
+                                                      const audit::Signer* next,
                                                       const std::string& memory_uid,
                                                       const std::string& memory_name,
                                                       int64_t time_micros) {
@@ -81,10 +86,68 @@ absl::StatusOr<store::CertificateAppend> SignForStore(const audit::CertificateBo
   append.record.leaf = std::move(made.leaf);
   append.record.leaf_hash = made.leaf_hash;
   append.record.previous_leaf_hash = body.previous_leaf_hash;
-  append.verify = [key = signer.verification_key()](const store::CertificateRecord& record) {
-    return VerifyRecord(record, key);
+  LETHE_ASSIGN_OR_RETURN(audit::CompactRange range,
+                         audit::CompactRange::Restore(head.count, head.range));
+  const audit::Digest old_root = range.Root();
+  range.Append(made.leaf_hash);
+  const audit::Signer& checkpoint_signer = next != nullptr ? *next : signer;
+  LETHE_ASSIGN_OR_RETURN(
+      append.checkpoint,
+      audit::SignCheckpoint({body.origin, range.size(), range.Root()}, checkpoint_signer));
+  if (next != nullptr) append.next_vkey = next->verification_key().vkey();
+  append.verify = [key = signer.verification_key(),
+                   checkpoint_key = checkpoint_signer.verification_key(),
+                   old_root](const store::WrittenCertificate& written) {
+    return VerifyWritten(written, key, checkpoint_key, old_root);
   };
   return append;
+}
+
+absl::Status VerifyWritten(const store::WrittenCertificate& written,
+                           const audit::VerificationKey& key,
+                           const audit::VerificationKey& checkpoint_key,
+                           const audit::Digest& old_root) {
+  const store::CertificateRecord& record = written.record;
+  LETHE_RETURN_IF_ERROR(VerifyRecord(record, key));
+  const auto fails = [&record](absl::string_view what) {
+    return absl::DataLossError(
+        absl::StrCat("certificate ", record.sequence, ", as written: ", what));
+  };
+  const audit::CheckpointResult checkpoint =
+      audit::VerifyCheckpoint(written.checkpoint, checkpoint_key);
+  if (!checkpoint.ok()) return fails(audit::Name(checkpoint.failure));
+  const uint64_t size = record.sequence + 1;
+  if (checkpoint.checkpoint.size != size || checkpoint.checkpoint.root != written.root) {
+    return fails("the checkpoint is over another log");
+  }
+  const absl::Status included = audit::VerifyInclusion(record.sequence, size, record.leaf_hash,
+                                                       written.inclusion, written.root);
+  if (!included.ok()) return fails("its inclusion in the tree is not proven");
+  if (written.old_root != old_root) return fails("the log before it is another");
+  if (record.sequence == 0) return absl::OkStatus();
+  const absl::Status continued = audit::VerifyConsistency(record.sequence, size, written.old_root,
+                                                          written.root, written.consistency);
+  return continued.ok() ? continued : fails("the tree does not continue the one before");
+}
+
+absl::StatusOr<audit::Digest> RootOf(const store::LogHead& head) {
+  const absl::StatusOr<audit::CompactRange> range =
+      audit::CompactRange::Restore(head.count, head.range);
+  if (!range.ok()) return absl::DataLossError("the log's range does not fit its size");
+  return range->Root();
+}
+
+absl::Status VerifyHead(const store::LogHead& head, const audit::VerificationKey& key) {
+  LETHE_ASSIGN_OR_RETURN(const audit::Digest root, RootOf(head));
+  const audit::CheckpointResult result = audit::VerifyCheckpoint(head.checkpoint, key);
+  if (!result.ok()) {
+    return absl::DataLossError(
+        absl::StrCat("the log's checkpoint fails its check: ", audit::Name(result.failure)));
+  }
+  if (result.checkpoint.size != head.count || result.checkpoint.root != root) {
+    return absl::DataLossError("the log's checkpoint is over another log");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status VerifyRecord(const store::CertificateRecord& record,

@@ -33,11 +33,14 @@ audit::PartitionSizes ToSizes(const svdd::PartitionCounts& counts);
 // What was measured of a state. The empty and warming phases are exact by definition: all zero.
 audit::Residuals ResidualsOf(const svdd::Snapshot& snapshot, const svdd::KktReport& check);
 
-// Signs the body and makes the record for the store, with a verifier that runs the public check on
-// the bytes read back and compares id and leaf hash. `memory_uid` and `memory_name` may be empty.
-// The verifier refers to the signer's key by value.
+// Signs the body and the checkpoint over the log with it, and makes what the store needs, with a
+// verifier that runs the public checks on everything read back (VerifyWritten). `head` is the log's
+// as it stands. `next` is the key that a hand-over names, which signs the checkpoint then; null
+// otherwise. `memory_uid` and `memory_name` may be empty. The verifier refers to keys by value.
 absl::StatusOr<store::CertificateAppend> SignForStore(const audit::CertificateBody& body,
+                                                      const store::LogHead& head,
                                                       const audit::Signer& signer,
+                                                      const audit::Signer* next,
                                                       const std::string& memory_uid,
                                                       const std::string& memory_name,
                                                       int64_t time_micros);
@@ -45,6 +48,20 @@ absl::StatusOr<store::CertificateAppend> SignForStore(const audit::CertificateBo
 // The public check on a stored record. DATA_LOSS names the failing check.
 absl::Status VerifyRecord(const store::CertificateRecord& record,
                           const audit::VerificationKey& key);
+
+// The public checks on what an append wrote: the certificate, the signature of the checkpoint, that
+// it is over this root, that the certificate is in it as the last leaf, that it continues the log
+// of `old_root`. DATA_LOSS names the failing check.
+absl::Status VerifyWritten(const store::WrittenCertificate& written,
+                           const audit::VerificationKey& key,
+                           const audit::VerificationKey& checkpoint_key,
+                           const audit::Digest& old_root);
+
+// That the head's checkpoint is this key's and over the head's leaves. DATA_LOSS.
+absl::Status VerifyHead(const store::LogHead& head, const audit::VerificationKey& key);
+
+// The root over the head's leaves. DATA_LOSS when its range does not fit its size.
+absl::StatusOr<audit::Digest> RootOf(const store::LogHead& head);
 
 CertificateInfo ToInfo(const store::CertificateRecord& record);
 

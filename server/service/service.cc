@@ -8,6 +8,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "server/service/names.h"
+#include "server/service/write_ticket.h"
 #include "store/sqlite_tenant_store.h"
 
 namespace lethe::service {
@@ -19,57 +20,31 @@ absl::Status NoSuchTenant() { return absl::NotFoundError("tenant: there is none 
 
 }  // namespace
 
-class Service::WriteTicket {
- public:
-  static absl::StatusOr<WriteTicket> Take(std::atomic<int>* writes, int limit) {
-    if (writes->fetch_add(1) >= limit) {
-      writes->fetch_sub(1);
-      return absl::ResourceExhaustedError("too many writes are waiting; try again later");
-    }
-    return WriteTicket(writes);
-  }
-  WriteTicket(WriteTicket&& other) noexcept : writes_(std::exchange(other.writes_, nullptr)) {}
-  WriteTicket& operator=(WriteTicket&&) = delete;
-  ~WriteTicket() {
-    if (writes_ != nullptr) writes_->fetch_sub(1);
-  }
-
- private:
-  explicit WriteTicket(std::atomic<int>* writes) : writes_(writes) {}
-  std::atomic<int>* writes_;
-};
-
 absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& options) {
   LETHE_CHECK(options.tenant.log != nullptr);
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<store::DataDirectory> directory,
                          store::DataDirectory::Open(options.data));
   std::unique_ptr<Service> service(new Service(options, std::move(directory)));
-  LETHE_RETURN_IF_ERROR(service->EnsureKey());
+  LETHE_RETURN_IF_ERROR(service->OpenKeys());
   LETHE_RETURN_IF_ERROR(service->OpenTenants());
+  if (service->keys_->rotating()) {
+    // What cannot be done now is in the log and is tried again; everybody is served all the same.
+    MutexLock lock(service->directory_mutex_);
+    service->ContinueRotation().status().IgnoreError();
+  }
   return service;
 }
 
 Service::Service(ServiceOptions options, std::unique_ptr<store::DataDirectory> directory)
     : options_(std::move(options)), directory_(std::move(directory)) {}
 
-std::string Service::KeyFile() const {
-  return absl::StrCat(directory_->keys_path(), "/signing.pem");
-}
-
-absl::Status Service::EnsureKey() {
-  // The name does not matter here: one key signs for every log, under the log's own name.
-  const absl::StatusOr<audit::Signer> present = audit::Signer::LoadFile(options_.origin, KeyFile());
-  if (present.ok() || !absl::IsNotFound(present.status())) return present.status();
+absl::Status Service::OpenKeys() {
   LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> tenants, directory_->ListTenants());
   LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> closed, directory_->ListClosed());
-  if (!tenants.empty() || !closed.empty()) {
-    return absl::FailedPreconditionError(
-        "keys/signing.pem is missing though there are tenants whose logs it signed; restore it "
-        "from "
-        "a backup");
-  }
-  LETHE_RETURN_IF_ERROR(audit::Signer::CreateFile(options_.origin, KeyFile()).status());
-  options_.tenant.log->Write(LogLevel::kInfo, "signing_key_created", {});
+  LETHE_ASSIGN_OR_RETURN(keys_,
+                         KeyStore::Open(directory_->keys_path(), tenants.empty() && closed.empty(),
+                                        options_.rotation_fault));
+  if (keys_->created()) options_.tenant.log->Write(LogLevel::kInfo, "signing_key_created", {});
   return absl::OkStatus();
 }
 
@@ -77,7 +52,7 @@ absl::Status Service::OpenTenants() {
   LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> names, directory_->ListTenants());
   for (const std::string& name : names) {
     absl::StatusOr<std::shared_ptr<Tenant>> tenant =
-        Tenant::Open(directory_->tenant_path(name), KeyFile(), options_.tenant);
+        Tenant::Open(directory_->tenant_path(name), keys_.get(), options_.tenant);
     if (tenant.ok() && (*tenant)->closed()) {
       // A crash came between the closing certificate and the move.
       const std::string uid = (*tenant)->uid();
@@ -137,7 +112,8 @@ absl::StatusOr<TenantInfo> Service::CreateTenant(const std::string& name, const 
     return store::CreateTenantStore(path, record).status();
   }));
   LETHE_ASSIGN_OR_RETURN(std::shared_ptr<Tenant> tenant,
-                         Tenant::Open(directory_->tenant_path(name), KeyFile(), options_.tenant));
+                         Tenant::Open(directory_->tenant_path(name), keys_.get(), options_.tenant));
+  if (keys_->rotating()) LETHE_RETURN_IF_ERROR(tenant->HandOver().status());
   TenantInfo info = tenant->Info();
   {
     MutexLock lock(registry_mutex_);

@@ -20,7 +20,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "audit/export.h"
 #include "core/base/mutex.h"
+#include "server/service/key_store.h"
 #include "server/service/paging.h"
 #include "server/service/tenant.h"
 #include "server/service/types.h"
@@ -32,14 +34,16 @@ struct ServiceOptions {
   std::string data;    // the data folder
   std::string origin;  // first part of the names of new logs; "<origin>/log/<16 hex digits>"
   TenantOptions tenant;
+  RotationFault rotation_fault = {};  // a seam for tests
   // Writes that may run or wait at a time, all tenants together.
   int max_waiting_writes = 256;
 };
 
 class Service {
  public:
-  // Makes the data folder and the signing key where they are missing; opens every tenant.
-  // FAILED_PRECONDITION when the key is gone though tenants exist.
+  // Makes the data folder and the signing key where they are missing; opens every tenant; goes on
+  // with a rotation of the key that was interrupted. FAILED_PRECONDITION when the key is gone
+  // though tenants exist.
   static absl::StatusOr<std::unique_ptr<Service>> Open(const ServiceOptions& options);
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -80,6 +84,29 @@ class Service {
                                          bool refit,
                                          const CallOptions& call);
 
+  absl::StatusOr<VerifyReply> Verify(const std::string& tenant,
+                                     const std::string& memory,
+                                     const CallOptions& call);
+
+  absl::StatusOr<CheckpointInfo> GetCheckpoint(const std::string& tenant);
+  absl::StatusOr<InclusionProofReply> GetInclusionProof(const std::string& tenant,
+                                                        const CertificateName& which,
+                                                        uint64_t size);
+  absl::StatusOr<ConsistencyProofReply> GetConsistencyProof(const std::string& tenant,
+                                                            uint64_t old_size,
+                                                            uint64_t new_size);
+  absl::StatusOr<CheckpointInfo> AddCosignature(const std::string& tenant, const std::string& line);
+  // Writes the log as it is now into `sink` (audit/export.h). Holds no lock while it writes, so a
+  // sink may be slow.
+  absl::Status Export(const std::string& tenant,
+                      const audit::ExportRange& range,
+                      audit::ExportSink& sink);
+  // Begins a rotation of the signing key, or goes on with one that was interrupted: a new key, a
+  // hand-over in every log, the old key destroyed. Logs that cannot hand over keep the old key
+  // alive and are named; everything else uses the new one already. Tenants are neither made nor
+  // deleted meanwhile.
+  absl::StatusOr<RotateKeyReply> RotateKey(const CallOptions& call);
+
   absl::StatusOr<CertificateInfo> GetCertificate(const std::string& tenant, const std::string& id);
   // Of one memory (also a deleted one), or of all for an empty name.
   absl::StatusOr<Page<CertificateInfo>> ListCertificates(const std::string& tenant,
@@ -93,23 +120,21 @@ class Service {
   struct Entry {
     std::shared_ptr<Tenant> tenant;  // null: quarantined
   };
-  // Counts a write from its arrival to its answer.
-  class WriteTicket;
-
   Service(ServiceOptions options, std::unique_ptr<store::DataDirectory> directory);
-  absl::Status EnsureKey();
+  absl::Status OpenKeys();
+  absl::StatusOr<RotateKeyReply> ContinueRotation() ABSL_EXCLUSIVE_LOCKS_REQUIRED(directory_mutex_);
   absl::Status OpenTenants();
   absl::StatusOr<std::shared_ptr<Tenant>> Find(absl::string_view field, const std::string& name);
   // Moves the folder of a closed tenant to closed/ and frees its name.
   void MoveAway(const std::string& name, const Tenant& tenant);
-  std::string KeyFile() const;
 
   const ServiceOptions options_;
   std::atomic<int> writes_{0};
 
-  // Serialises the making and closing of tenants.
+  // Serialises the making and closing of tenants and rotations of the key.
   Mutex directory_mutex_;
   const std::unique_ptr<store::DataDirectory> directory_;
+  std::unique_ptr<KeyStore> keys_;  // set by Open, before any tenant
 
   Mutex registry_mutex_;
   std::map<std::string, Entry> registry_ ABSL_GUARDED_BY(registry_mutex_);

@@ -35,17 +35,15 @@ absl::StatusOr<std::unique_ptr<store::TenantStore>> OpenStore(const std::string&
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Tenant>> Tenant::Open(const std::string& directory,
-                                                     const std::string& key_file,
+                                                     const KeyStore* keys,
                                                      const TenantOptions& options) {
   LETHE_CHECK(options.log != nullptr);
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<store::TenantStore> opened, OpenStore(directory, options));
   LETHE_ASSIGN_OR_RETURN(store::TenantRecord record, opened->GetTenant());
-  LETHE_ASSIGN_OR_RETURN(audit::Signer signer,
-                         audit::Signer::LoadFile(record.log_origin, key_file));
   std::shared_ptr<Tenant> tenant(
-      new Tenant(directory, options, std::move(record), std::move(signer), std::move(opened)));
+      new Tenant(directory, keys, options, std::move(record), std::move(opened)));
   MutexLock lock(tenant->writer_);
-  LETHE_RETURN_IF_ERROR(tenant->VerifyLogHead());
+  LETHE_RETURN_IF_ERROR(tenant->OpenLog());
   // A tenant whose log cannot be emptied now is served all the same; a closed one would be moved
   // away and never looked at again.
   const absl::Status cleaned = tenant->CleanLog();
@@ -55,14 +53,14 @@ absl::StatusOr<std::shared_ptr<Tenant>> Tenant::Open(const std::string& director
 }
 
 Tenant::Tenant(std::string directory,
+               const KeyStore* keys,
                TenantOptions options,
                store::TenantRecord record,
-               audit::Signer signer,
                std::unique_ptr<store::TenantStore> store)
     : directory_(std::move(directory)),
       options_(std::move(options)),
       record_(std::move(record)),
-      signer_(std::move(signer)),
+      keys_(keys),
       store_(std::move(store)),
       closed_(record_.state == store::TenantState::kClosed) {}
 
@@ -82,9 +80,9 @@ TenantInfo Tenant::Info() const {
   info.name = record_.name;
   info.create_time = FormatMicros(record_.create_time_micros);
   info.log_origin = record_.log_origin;
-  info.verification_key = signer_.verification_key().vkey();
   info.certificate_count = certificate_count_.load();
   MutexLock lock(map_mutex_);
+  info.verification_key = vkey_;
   info.memory_count = memories_.size();
   return info;
 }
@@ -105,22 +103,6 @@ MemoryInfo Tenant::InfoOf(const Memory& memory) const {
           .partition = state->snapshot->counts};
 }
 
-absl::Status Tenant::VerifyLogHead() {
-  LETHE_ASSIGN_OR_RETURN(const store::LogHead head, store_->GetLogHead());
-  certificate_count_.store(head.count);
-  if (head.count == 0) return absl::OkStatus();
-  store::CertificateQuery query;
-  if (head.count > 1) query.after_sequence = head.count - 2;
-  query.limit = 1;
-  LETHE_ASSIGN_OR_RETURN(const std::vector<store::CertificateRecord> last,
-                         store_->ListCertificates(query));
-  if (last.size() != 1 || last[0].sequence != head.count - 1 ||
-      last[0].leaf_hash != head.leaf_hash) {
-    return absl::DataLossError("the log of certificates has lost its end");
-  }
-  return VerifyRecord(last[0], signer_.verification_key());
-}
-
 absl::Status Tenant::EnsureStore() {
   if (closed()) return TenantGone();
   if (store_ != nullptr && store_->Health().ok()) return absl::OkStatus();
@@ -137,7 +119,7 @@ absl::Status Tenant::Reopen() {
   store_.reset();  // gives the file up before it is opened again
   LETHE_ASSIGN_OR_RETURN(store_, OpenStore(directory_, options_));
   LETHE_ASSIGN_OR_RETURN(const store::TenantRecord record, store_->GetTenant());
-  LETHE_RETURN_IF_ERROR(VerifyLogHead());
+  LETHE_RETURN_IF_ERROR(OpenLog());
   log_unclean_ = true;
   const absl::Status cleaned = CleanLog();
   if (record.state == store::TenantState::kClosed) {

@@ -33,9 +33,12 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "audit/certificate.h"
+#include "audit/export.h"
 #include "audit/signer.h"
+#include "audit/witness.h"
 #include "core/base/mutex.h"
 #include "server/service/event_log.h"
+#include "server/service/key_store.h"
 #include "server/service/memory_state.h"
 #include "server/service/paging.h"
 #include "server/service/published.h"
@@ -48,12 +51,16 @@ namespace lethe::service {
 struct TenantOptions {
   // Compare every erasure bit for bit with a cold refit; its verdict is then BIT_IDENTICAL.
   bool refit_on_forget = false;
+  // Whose cosignatures of checkpoints are taken.
+  std::vector<audit::WitnessKey> witnesses = {};
   // Required.
   EventLog* log = nullptr;
-  // Seams for tests: the clock, the independent check, what an eviction takes, a core that cannot
-  // decide a state, a layer around each store that is opened.
+  // Seams for tests: the clock, the independent check, the cold refit, what an eviction takes, a
+  // core that cannot decide a state, a layer around each store that is opened.
   std::function<absl::Time()> now = absl::Now;
   KktChecker checker = svdd::CheckKkt;
+  std::function<std::shared_ptr<const svdd::Snapshot>(const svdd::ExactMemory&)> refit =
+      &svdd::ExactMemory::Refit;
   std::function<svdd::EvictionPlan(const svdd::ExactMemory&, size_t budget)> planner =
       &svdd::ExactMemory::PlanEviction;
   UpdateFault update_fault;
@@ -61,12 +68,13 @@ struct TenantOptions {
       wrap_store;
 };
 
-class Tenant {
+class Tenant : public std::enable_shared_from_this<Tenant> {
  public:
-  // Opens the tenant in `directory`, checks the head of its log with the key in `key_file`, and
-  // loads every memory. Cost: that of solving them.
+  // Opens the tenant in `directory`, starts its log where it has no checkpoint yet, checks the
+  // log's head with the key of `keys` that signs it, and loads every memory. `keys` must outlive
+  // the tenant. Cost: that of solving them.
   static absl::StatusOr<std::shared_ptr<Tenant>> Open(const std::string& directory,
-                                                      const std::string& key_file,
+                                                      const KeyStore* keys,
                                                       const TenantOptions& options);
   Tenant(const Tenant&) = delete;
   Tenant& operator=(const Tenant&) = delete;
@@ -99,6 +107,23 @@ class Tenant {
   absl::StatusOr<DescribeReply> Describe(absl::string_view memory,
                                          bool refit,
                                          const CallOptions& call);
+
+  // A cold refit now, compared bit for bit, appended to the log as a retrain-check whatever it
+  // says. A state that differs is replaced by one solved from the stored tokens, and the answer
+  // says so. INTERNAL when that one fails its checks.
+  absl::StatusOr<VerifyReply> Verify(absl::string_view memory, const CallOptions& call);
+
+  // --- The log. These take their turn with the writer, as certificates do.
+  absl::StatusOr<CheckpointInfo> GetCheckpoint();
+  absl::StatusOr<InclusionProofReply> GetInclusionProof(const CertificateName& which,
+                                                        uint64_t size);
+  absl::StatusOr<ConsistencyProofReply> GetConsistencyProof(uint64_t old_size, uint64_t new_size);
+  absl::StatusOr<CheckpointInfo> AddCosignature(absl::string_view line);
+  // The log as it is now, for an export: reads in blocks, between the writer's changes. Holds the
+  // tenant; NOT_FOUND from its calls once the tenant is closed.
+  absl::StatusOr<std::unique_ptr<audit::LogSource>> OpenLogView();
+  // Appends a key-handover to the newest key; false when the log is signed with it already.
+  absl::StatusOr<bool> HandOver();
 
   absl::StatusOr<CertificateInfo> GetCertificate(absl::string_view id);
   absl::StatusOr<Page<CertificateInfo>> ListCertificates(const std::string& memory,
@@ -163,10 +188,12 @@ class Tenant {
     uint64_t already_erased = 0;
   };
 
+  class LogView;
+
   Tenant(std::string directory,
+         const KeyStore* keys,
          TenantOptions options,
          store::TenantRecord record,
-         audit::Signer signer,
          std::unique_ptr<store::TenantStore> store);
 
   MemoryPtr FindMemory(absl::string_view name) const ABSL_LOCKS_EXCLUDED(map_mutex_);
@@ -176,7 +203,19 @@ class Tenant {
   // Every write begins here: a store that is open, healthy and not closed.
   absl::Status EnsureStore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status Reopen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  absl::Status VerifyLogHead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Starts the log if need be, finds its key, checks checkpoint and last certificate.
+  absl::Status OpenLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::Status StartLog(const store::LogHead& head) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  void SetSigner(audit::Signer signer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::StatusOr<CheckpointInfo> ReadCheckpoint() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::StatusOr<store::LogHead> ReadHead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Signs a certificate about no change of tokens and appends it. `next` as SignForStore.
+  absl::StatusOr<store::CertificateRecord> AppendAlone(audit::CertificateBody body,
+                                                       const store::LogHead& head,
+                                                       const audit::Signer* next,
+                                                       const Memory* memory,
+                                                       int64_t time_micros)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // Makes the map of memories agree with the store, loading what is new or has lost its state.
   absl::Status SyncMemories() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // The memory with a loaded state; NOT_FOUND.
@@ -239,9 +278,11 @@ class Tenant {
   const std::string directory_;
   const TenantOptions options_;
   const store::TenantRecord record_;
-  const audit::Signer signer_;
+  const KeyStore* const keys_;
 
   mutable Mutex writer_;
+  // The key that signs the log; set by OpenLog.
+  std::optional<audit::Signer> signer_ ABSL_GUARDED_BY(writer_);
   std::unique_ptr<store::TenantStore> store_ ABSL_GUARDED_BY(writer_);
   // The write-ahead log may hold bytes that were erased: a checkpoint failed, or the log was found
   // at opening and a crash may have come between an erasure and its checkpoint.
@@ -249,6 +290,7 @@ class Tenant {
 
   mutable Mutex map_mutex_;
   std::map<std::string, MemoryPtr> memories_ ABSL_GUARDED_BY(map_mutex_);
+  std::string vkey_ ABSL_GUARDED_BY(map_mutex_);  // of signer_
 
   std::atomic<uint64_t> certificate_count_{0};
   std::atomic<bool> closed_{false};

@@ -95,7 +95,7 @@ absl::StatusOr<Receipt> Tenant::Erase(Memory& memory,
 
 absl::Status Tenant::CompareWithRefit(Memory& memory,
                                       std::optional<audit::RefitComparison>* refit) {
-  const std::shared_ptr<const svdd::Snapshot> cold = memory.state->exact().Refit();
+  const std::shared_ptr<const svdd::Snapshot> cold = options_.refit(memory.state->exact());
   if (!svdd::SameBits(*memory.state->exact().snapshot(), *cold)) {
     return absl::InternalError("the state differs from a cold refit and is not served");
   }
@@ -173,7 +173,7 @@ absl::StatusOr<Tenant::PreparedErasure> Tenant::Prepare(Memory& memory, const Er
   body.change = change;
   body.counts = erasure.counts;
   absl::StatusOr<store::CertificateAppend> certificate =
-      SignForStore(body, signer_, memory.uid, memory.name, now);
+      SignForStore(body, *head, *signer_, nullptr, memory.uid, memory.name, now);
   if (!certificate.ok()) {
     memory.state.reset();
     return absl::InternalError(

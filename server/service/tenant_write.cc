@@ -149,7 +149,7 @@ absl::StatusOr<DeleteTenantReply> Tenant::Close(const CallOptions& call) {
   body.counts.matched = reply.erased_tokens;
   body.counts.erased = reply.erased_tokens;
   LETHE_ASSIGN_OR_RETURN(const store::CertificateAppend certificate,
-                         SignForStore(body, signer_, "", "", now));
+                         SignForStore(body, head, *signer_, nullptr, "", "", now));
   absl::StatusOr<store::EraseResult> result = store_->CloseTenant(certificate);
   if (!result.ok()) return StoreFailed(nullptr, result.status());
   certificate_count_.store(head.count + 1);

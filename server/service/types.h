@@ -247,6 +247,17 @@ struct DescribeReply {
   uint64_t subjects = 0;
 };
 
+struct VerifyReply {
+  Verdict verdict = Verdict::kUncertified;  // kBitIdentical or kUncertified
+  bool bits_equal = false;
+  double deviation = 0.0;  // largest difference of a weight
+  std::string certificate_id;
+  uint64_t sequence = 0;
+  std::string state_digest;  // of what is served now
+  svdd::PartitionCounts partition;
+  svdd::Phase phase = svdd::Phase::kEmpty;
+};
+
 struct CertificateInfo {
   std::string id;
   uint64_t sequence = 0;
@@ -257,6 +268,45 @@ struct CertificateInfo {
   std::string leaf;
   std::string leaf_hash;
   std::string previous_leaf_hash;
+};
+
+struct LogKeyInfo {
+  uint64_t first_sequence = 0;
+  std::string vkey;
+};
+
+struct CheckpointInfo {
+  std::string note;
+  std::string origin;
+  uint64_t size = 0;
+  std::string root;              // hex
+  std::vector<LogKeyInfo> keys;  // oldest first
+};
+
+// A certificate by its id or by its place in the log.
+using CertificateName = std::variant<std::monostate, std::string, uint64_t>;
+
+struct InclusionProofReply {
+  uint64_t sequence = 0;
+  uint64_t size = 0;
+  std::string leaf_hash;  // hex
+  std::string root;       // hex
+  std::vector<std::string> hashes;
+  std::string tlog_proof;  // empty unless the size is the present one
+};
+
+struct ConsistencyProofReply {
+  uint64_t old_size = 0;
+  uint64_t new_size = 0;
+  std::string old_root;  // hex
+  std::string new_root;  // hex
+  std::vector<std::string> hashes;
+};
+
+struct RotateKeyReply {
+  bool complete = false;
+  uint64_t handed_over = 0;
+  std::vector<std::string> pending;  // tenants
 };
 
 template <typename T>

@@ -7,7 +7,9 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "audit/checkpoint.h"
 #include "audit/encoding.h"
+#include "audit/merkle.h"
 #include "audit/verify.h"
 
 namespace lethe::service {
@@ -79,6 +81,24 @@ class HookedStore final : public TenantStore {
     return Around("RecordRequest", [&] { return inner_->RecordRequest(request); });
   }
   absl::StatusOr<store::LogHead> GetLogHead() override { return inner_->GetLogHead(); }
+  absl::Status StartLog(const store::LogStart& start) override {
+    return Around("StartLog", [&] { return inner_->StartLog(start); });
+  }
+  absl::Status AppendCertificate(const store::CertificateAppend& certificate) override {
+    return Around("AppendCertificate", [&] { return inner_->AppendCertificate(certificate); });
+  }
+  absl::StatusOr<std::vector<store::LogKey>> GetLogKeys() override { return inner_->GetLogKeys(); }
+  absl::StatusOr<std::vector<store::Bytes32>> GetLogNodes(int level,
+                                                          uint64_t first,
+                                                          uint32_t limit) override {
+    return Around("GetLogNodes", [&] { return inner_->GetLogNodes(level, first, limit); });
+  }
+  absl::Status PutCosignature(const store::Cosignature& cosignature) override {
+    return Around("PutCosignature", [&] { return inner_->PutCosignature(cosignature); });
+  }
+  absl::StatusOr<std::vector<store::Cosignature>> GetCosignatures() override {
+    return inner_->GetCosignatures();
+  }
   absl::StatusOr<store::CertificateRecord> GetCertificate(absl::string_view id) override {
     return inner_->GetCertificate(id);
   }
@@ -258,7 +278,10 @@ uint64_t Total(const svdd::PartitionCounts& partition) {
 
 std::vector<audit::CertificateBody> VerifiedLog(Harness& service) {
   const auto tenant = service->GetTenant("t");
-  const auto key = audit::VerificationKey::Parse(tenant->verification_key);
+  const auto checkpoint = service->GetCheckpoint("t");
+  EXPECT_THAT(checkpoint, IsOk());
+  // The first key, which a verifier pins when the tenant is made; the others follow from it.
+  const auto key = audit::VerificationKey::Parse(checkpoint->keys.front().vkey);
   EXPECT_TRUE(key.ok());
   audit::ChainVerifier verifier(*key, {.origin = tenant->log_origin,
                                        .size = tenant->certificate_count,
@@ -281,6 +304,13 @@ std::vector<audit::CertificateBody> VerifiedLog(Harness& service) {
   } while (!page.token.empty());
   const audit::ChainResult chain = verifier.Finish();
   EXPECT_TRUE(chain.ok() || bodies.empty()) << chain.message;
+  // The checkpoint is over exactly these leaves, under the key that the hand-overs lead to.
+  const audit::CheckpointResult signed_root =
+      audit::VerifyCheckpoint(checkpoint->note, verifier.key());
+  EXPECT_TRUE(signed_root.ok()) << signed_root.message;
+  EXPECT_EQ(signed_root.checkpoint.size, bodies.size());
+  EXPECT_EQ(signed_root.checkpoint.root, bodies.empty() ? audit::EmptyRoot() : chain.root);
+  EXPECT_EQ(verifier.key().vkey(), tenant->verification_key);
   return bodies;
 }
 

@@ -35,6 +35,7 @@ class SqliteTenantStoreTest : public ::testing::Test {
     auto store = CreateTenantStore(folder_.path(), TestTenant());
     ASSERT_OK(store);
     store_ = std::move(*store);
+    ASSERT_OK(store_->StartLog(TestStart()));
     ASSERT_OK(store_->CreateMemory(memory_));
   }
   void Open(const SqliteTenantOptions& options = {}) {
@@ -79,7 +80,7 @@ class SqliteTenantStoreTest : public ::testing::Test {
 // --- Files that must be refused, untouched.
 
 TEST_F(SqliteTenantStoreTest, ANewerFormatIsRefused) {
-  Raw("PRAGMA user_version=2");
+  Raw("PRAGMA user_version=3");
   const std::string before = ReadFile(file_);
   const absl::Status status = OpenStatus();
   EXPECT_CODE(status, absl::StatusCode::kFailedPrecondition);

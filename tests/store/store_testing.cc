@@ -39,10 +39,68 @@ ScopedFileLimit::ScopedFileLimit(uint64_t bytes) {
 
 ScopedFileLimit::~ScopedFileLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
 
+namespace {
+
+using StoreOr = absl::StatusOr<std::unique_ptr<TenantStore>>;
+
+// RFC 6962 from the definition, on OpenSSL's own hash.
+Bytes32 RootOf(std::span<const Bytes32> leaves) {
+  if (leaves.empty()) return OpenSslSha256("");
+  if (leaves.size() == 1) return leaves.front();
+  const size_t split = std::bit_floor(leaves.size() - 1);
+  const Bytes32 left = RootOf(leaves.first(split));
+  const Bytes32 right = RootOf(leaves.subspan(split));
+  return TreeNodeHash(left, right);
+}
+
+}  // namespace
+
+Bytes32 TreeNodeHash(const Bytes32& left, const Bytes32& right) {
+  std::string node(1, '\x01');
+  node.append(left.begin(), left.end());
+  node.append(right.begin(), right.end());
+  return OpenSslSha256(node);
+}
+
+Bytes32 TreeRoot(std::span<const Bytes32> leaves) { return RootOf(leaves); }
+
+std::string TestNote(uint64_t size, const Bytes32& root) {
+  const std::string text = absl::StrCat(
+      TestTenant().log_origin, "\n", size, "\n",
+      absl::Base64Escape(absl::string_view(reinterpret_cast<const char*>(root.data()), 32)), "\n");
+  // A signature of nobody: the store leaves signatures to its caller.
+  return absl::StrCat(text, "\n\u2014 ", TestTenant().log_origin, " ",
+                      absl::Base64Escape(std::string(68, 'x')), "\n");
+}
+
+LogHead HeadOf(std::span<const CertificateRecord> log) {
+  LogHead head;
+  head.count = log.size();
+  if (!log.empty()) head.leaf_hash = log.back().leaf_hash;
+  std::vector<Bytes32> leaves;
+  for (const CertificateRecord& record : log) leaves.push_back(record.leaf_hash);
+  std::span<const Bytes32> rest(leaves);
+  while (!rest.empty()) {
+    const size_t whole = std::bit_floor(rest.size());
+    head.range.push_back(TreeRoot(rest.first(whole)));
+    rest = rest.subspan(whole);
+  }
+  return head;
+}
+
+LogStart TestStart() {
+  return {.vkey = "a key",
+          .checkpoint = TestNote(0, TreeRoot({})),
+          .verify = [](absl::string_view) { return absl::OkStatus(); }};
+}
+
 std::vector<Engine> AllEngines() {
   return {{"sqlite",
-           [](const std::string& dir, const TenantRecord& tenant) {
-             return CreateTenantStore(dir, tenant);
+           [](const std::string& dir, const TenantRecord& tenant) -> StoreOr {
+             StoreOr store = CreateTenantStore(dir, tenant);
+             if (!store.ok()) return store;
+             const absl::Status started = (*store)->StartLog(TestStart());
+             return started.ok() ? std::move(store) : StoreOr(started);
            },
            [](const std::string& dir) { return OpenTenantStore(dir); }}};
 }
@@ -120,8 +178,23 @@ CertificateAppend NextCertificate(const LogHead& head,
   record.id = Hex(OpenSslSha256(record.envelope));
   record.leaf = absl::StrCat("leaf of ", record.id);
   record.leaf_hash = OpenSslSha256(std::string(1, '\0') + record.leaf);
-  append.verify = [](const CertificateRecord&) { return absl::OkStatus(); };
+  SetCheckpoint(append, head);
+  append.verify = [](const WrittenCertificate&) { return absl::OkStatus(); };
   return append;
+}
+
+void SetCheckpoint(CertificateAppend& append, const LogHead& head) {
+  // The range is the roots of the complete subtrees, largest first; folded from the right.
+  std::vector<Bytes32> range = head.range;
+  range.push_back(append.record.leaf_hash);
+  for (uint64_t rest = head.count; (rest & 1) != 0; rest >>= 1) {
+    const Bytes32 right = range.back();
+    range.pop_back();
+    range.back() = TreeNodeHash(range.back(), right);
+  }
+  Bytes32 root = range.back();
+  for (size_t i = range.size() - 1; i-- > 0;) root = TreeNodeHash(range[i], root);
+  append.checkpoint = TestNote(head.count + 1, root);
 }
 
 CertificateAppend NextCertificate(TenantStore& store, const MemoryRecord& memory) {

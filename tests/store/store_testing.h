@@ -11,6 +11,7 @@
 #include <optional>
 #include <ostream>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -69,12 +70,25 @@ TokenRow RandomRow(std::mt19937_64& random, uint64_t handle, const std::string& 
 Bytes32 OpenSslSha256(const std::string& bytes);
 std::string Hex(const Bytes32& bytes);
 
+// RFC 6962, not by the code under test.
+Bytes32 TreeNodeHash(const Bytes32& left, const Bytes32& right);
+Bytes32 TreeRoot(std::span<const Bytes32> leaves);
+// A checkpoint of TestTenant()'s log; its signature is nobody's.
+std::string TestNote(uint64_t size, const Bytes32& root);
+// The head that a log of these certificates has, but for its checkpoint.
+LogHead HeadOf(std::span<const CertificateRecord> log);
+// What every engine's `create` starts the log with.
+LogStart TestStart();
+
 // A certificate that continues the log after `head`; its verifier agrees.
 CertificateAppend NextCertificate(const LogHead& head,
                                   const std::string& memory_uid = "",
                                   const std::string& memory_name = "");
 // As above, after the store's present head.
 CertificateAppend NextCertificate(TenantStore& store, const MemoryRecord& memory);
+
+// Gives it the checkpoint over the log of `head` and its own leaf hash.
+void SetCheckpoint(CertificateAppend& append, const LogHead& head);
 
 RequestRecord TestRequest(const std::string& request_id);
 

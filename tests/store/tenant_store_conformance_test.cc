@@ -351,7 +351,7 @@ TEST_P(Conformance, ARefusedEraseChangesNothing) {
        [](auto& r) { r.certificate.verify = nullptr; }},
       {"verifier refuses", absl::StatusCode::kAborted,
        [](auto& r) {
-         r.certificate.verify = [](const CertificateRecord&) { return absl::AbortedError("no"); };
+         r.certificate.verify = [](const WrittenCertificate&) { return absl::AbortedError("no"); };
        }},
       {"request taken", absl::StatusCode::kAlreadyExists,
        [](auto& r) { r.request = TestRequest("taken"); }},
@@ -385,11 +385,14 @@ TEST_P(Conformance, TheVerifierSeesWhatTheStoreHolds) {
   EraseRequest request = Erase({1});
   const CertificateRecord expected = request.certificate.record;
   int calls = 0;
-  request.certificate.verify = [&](const CertificateRecord& read_back) {
+  request.certificate.verify = [&](const WrittenCertificate& read_back) {
     ++calls;
-    EXPECT_EQ(read_back, expected);
-    EXPECT_NE(&read_back, &request.certificate.record);
-    EXPECT_NE(read_back.envelope.data(), request.certificate.record.envelope.data());
+    EXPECT_EQ(read_back.record, expected);
+    EXPECT_NE(read_back.record.envelope.data(), request.certificate.record.envelope.data());
+    EXPECT_EQ(read_back.checkpoint, request.certificate.checkpoint);
+    EXPECT_NE(read_back.checkpoint.data(), request.certificate.checkpoint.data());
+    EXPECT_EQ(read_back.root, expected.leaf_hash);
+    EXPECT_EQ(read_back.old_root, TreeRoot({}));
     return absl::OkStatus();
   };
   ASSERT_OK(store_->EraseTokens(request));
@@ -405,6 +408,7 @@ TEST_P(Conformance, ACertificateIsAcceptedOnce) {
   // The same envelope under a new sequence.
   request.certificate.record.sequence = 1;
   request.certificate.record.previous_leaf_hash = request.certificate.record.leaf_hash;
+  SetCheckpoint(request.certificate, *store_->GetLogHead());
   EXPECT_CODE(store_->EraseTokens(request), absl::StatusCode::kAlreadyExists);
   Reopen();
   EXPECT_EQ(store_->GetLogHead()->count, 1u);
@@ -512,7 +516,7 @@ TEST_P(Conformance, AClosedTenantKeepsItsLogAndNothingElse) {
   ASSERT_OK(store_->RecordRequest(TestRequest("r")));
   CertificateAppend closing = NextCertificate(*store_->GetLogHead());
   CertificateAppend refused = closing;
-  refused.verify = [](const CertificateRecord&) { return absl::AbortedError("no"); };
+  refused.verify = [](const WrittenCertificate&) { return absl::AbortedError("no"); };
   EXPECT_CODE(store_->CloseTenant(refused), absl::StatusCode::kAborted);
   EXPECT_EQ(Counts().tokens, 1u);
 

@@ -52,10 +52,7 @@ class RandomOperations : public ::testing::TestWithParam<Engine> {
     return TestRequest(absl::StrCat("request-", next_request_++));
   }
   CertificateAppend Certificate(const ModelMemory& memory) {
-    LogHead head;
-    head.count = model_.log.size();
-    if (!model_.log.empty()) head.leaf_hash = model_.log.back().leaf_hash;
-    return NextCertificate(head, memory.record.uid, memory.record.name);
+    return NextCertificate(HeadOf(model_.log), memory.record.uid, memory.record.name);
   }
 
   std::mt19937_64 random_;
@@ -113,7 +110,7 @@ void RandomOperations::Erase(ModelMemory& memory) {
     }
   }
   if (Draw(6) == 0) {
-    request.certificate.verify = [](const CertificateRecord&) { return absl::AbortedError("no"); };
+    request.certificate.verify = [](const WrittenCertificate&) { return absl::AbortedError("no"); };
     EXPECT_CODE(store_->EraseTokens(request), absl::StatusCode::kAborted);
     return;
   }
