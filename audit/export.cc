@@ -140,6 +140,9 @@ class Writer {
         nodes_(source) {}
 
   absl::Status Run(const ExportRange& range, int64_t now_unix) {
+    if (now_unix < 0 || now_unix > kMaxReportTime) {
+      return absl::InvalidArgumentError("now: not in the years 1970 to 9999");
+    }
     LETHE_RETURN_IF_ERROR(ReadCheckpoint());
     LETHE_RETURN_IF_ERROR(SetRange(range));
     LETHE_RETURN_IF_ERROR(WriteFile(sink_, "checkpoint", note_text_));

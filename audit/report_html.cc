@@ -1,15 +1,9 @@
 #include "audit/report_html.h"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <span>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "audit/encoding.h"
 #include "audit/report_html_charts.h"
 #include "audit/report_html_sections.h"
 #include "audit/report_html_style.h"
@@ -19,7 +13,6 @@ namespace lethe::audit {
 namespace {
 
 constexpr absl::string_view kCreated = "<meta name=\"created\" content=\"";
-constexpr int64_t kMaxCreated = 253402300799;  // the end of the year 9999
 
 std::string Dates(const ReportData& data) {
   // The fraction and the seconds say nothing here.
@@ -78,7 +71,8 @@ void AppendHead(std::string& out, const ReportFacts& facts, const ReportData& da
 
 HtmlReport::HtmlReport(ReportFacts facts)
     : facts_(std::move(facts)), data_(facts_.first, facts_.count) {
-  LETHE_CHECK(facts_.created_unix >= 0 && facts_.created_unix <= kMaxCreated);
+  LETHE_CHECK(!facts_.keys.empty());
+  LETHE_CHECK(facts_.created_unix >= 0 && facts_.created_unix <= kMaxReportTime);
 }
 
 void HtmlReport::Add(const SummaryEntry& entry) {
@@ -99,7 +93,7 @@ std::string HtmlReport::Html() const {
   AppendCertificates(out, data_);
   AppendVerifying(out, facts_);
   AppendWords(out);
-  absl::StrAppend(&out, "<footer>", Escape(data_.last_build.empty() ? "" : data_.last_build),
+  absl::StrAppend(&out, "<footer>", Escape(data_.last_build),
                   data_.last_build.empty() ? "" : " wrote the newest certificate. ",
                   "docs/certificate_format.md of Lethe describes every byte of the export.</footer>"
                   "\n</main>\n</body>\n</html>\n");
@@ -115,7 +109,7 @@ absl::StatusOr<int64_t> ReportTime(absl::string_view html) {
     int64_t seconds = 0;
     // One text for one time, as everywhere.
     if (absl::SimpleAtoi(digits, &seconds) && absl::StrCat(seconds) == digits && seconds >= 0 &&
-        seconds <= kMaxCreated) {
+        seconds <= kMaxReportTime) {
       return seconds;
     }
   }

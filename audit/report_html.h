@@ -27,14 +27,16 @@
 
 namespace lethe::audit {
 
+inline constexpr int64_t kMaxReportTime = 253402300799;  // the end of the year 9999
+
 struct ReportFacts {
   Checkpoint checkpoint;
   Note note;  // of the checkpoint, with all its signature lines
-  // The log's keys and the first certificate that each signs, ascending.
+  // The log's keys and the first certificate that each signs, ascending; the first from 0 on.
   std::vector<std::pair<uint64_t, VerificationKey>> keys;
   uint64_t first = 0;  // certificates first to first + count - 1 are reported
   uint64_t count = 0;
-  int64_t created_unix = 0;  // when the page says it was made, 0 to the year 9999
+  int64_t created_unix = 0;  // when the page says it was made: 0 to kMaxReportTime
 };
 
 class HtmlReport {

@@ -362,7 +362,6 @@ std::string NumberHtml(double value, int digits) {
 
 std::string TimelineChart(const Timeline::Bars& bars) {
   LETHE_CHECK(!bars.bars.empty());
-  constexpr double kHeight = 150.0;
   constexpr double kRow = 20.0;
   constexpr double kTop = 8.0;
   KindCounts all;
@@ -372,12 +371,16 @@ std::string TimelineChart(const Timeline::Bars& bars) {
     most = std::max(most, counts.all_erased());
   }
   const uint64_t top = RoundUp(std::max<uint64_t>(most, 1));
+  // Where nothing was erased, the marks alone.
+  uint64_t erasing = 0;
+  for (const CertificateKind kind : kErasing) erasing += all.certificates[KindIndex(kind)];
+  const double height = erasing > 0 ? 150.0 : 0.0;
   std::vector<CertificateKind> marked;
   for (const CertificateKind kind : kMarked) {
     if (all.certificates[KindIndex(kind)] > 0) marked.push_back(kind);
   }
   const double foot =
-      kHeight + kRow * static_cast<double>(marked.size()) + (marked.empty() ? 0.0 : 6.0);
+      height + kRow * static_cast<double>(marked.size()) + (marked.empty() ? 0.0 : 6.0);
   std::string out;
   OpenSvg(
       out, "timeline", marked.empty() ? "chart" : "chart wide", kTop + foot + 24.0,
@@ -386,16 +389,16 @@ std::string TimelineChart(const Timeline::Bars& bars) {
                    "; a bar is ", Name(bars.step), "; the fullest has ", Tokens(most), "."));
   absl::StrAppendFormat(&out, "<g transform=\"translate(0 %.0f)\">", kTop);
   const uint64_t lines = top % 5 == 0 ? 5 : std::min<uint64_t>(top, 4);
-  for (uint64_t i = 0; i <= lines; ++i) {
+  for (uint64_t i = 0; erasing > 0 && i <= lines; ++i) {
     if (top * i % lines != 0) continue;
-    const double y = kHeight - kHeight * static_cast<double>(i) / static_cast<double>(lines);
+    const double y = height - height * static_cast<double>(i) / static_cast<double>(lines);
     Line(out, i == 0 ? "axis" : "grid", "0", y, "100%", y);
     absl::StrAppendFormat(&out, "<text class=\"y\" x=\"-10\" y=\"%.1f\">%s</text>", y + 4.0,
                           ShortCount(top / lines * i));
   }
-  AppendTimelineBars(out, bars, top, kHeight);
+  AppendTimelineBars(out, bars, top, height);
   for (size_t i = 0; i < marked.size(); ++i) {
-    AppendTimelineMarks(out, bars, marked[i], kHeight + kRow * (static_cast<double>(i) + 0.8));
+    AppendTimelineMarks(out, bars, marked[i], height + kRow * (static_cast<double>(i) + 0.8));
   }
   std::vector<AxisLabel> labels;
   const size_t count = bars.bars.size();

@@ -427,9 +427,10 @@ void AppendCertificates(std::string& out, const ReportData& data) {
                                            : absl::StrCat("All ", Grouped(data.certificates)),
                     ", also in <a href=\"summary.csv\">summary.csv</a> with more columns. ");
   }
+  if (data.certificates > 1) absl::StrAppend(&out, "The latest first.");
   absl::StrAppend(
       &out,
-      "The latest first.</caption>\n<thead><tr><th scope=\"col\" class=\"n\">No.</th><th "
+      "</caption>\n<thead><tr><th scope=\"col\" class=\"n\">No.</th><th "
       "scope=\"col\">Time (UTC)</th><th scope=\"col\">Kind</th><th scope=\"col\" class=\"n\">Erased"
       "</th><th scope=\"col\" class=\"n\">Margin</th><th scope=\"col\" class=\"n\">Error</th><th "
       "scope=\"col\" class=\"n\">Reserve</th><th scope=\"col\">Verdict</th><th scope=\"col\" "

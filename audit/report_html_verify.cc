@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "audit/encoding.h"
 #include "audit/report_html_charts.h"
 #include "audit/report_html_sections.h"
@@ -12,7 +12,20 @@ namespace {
 
 constexpr size_t kTimestampBytes = 8;
 constexpr size_t kSignatureBytes = 64;
-constexpr int64_t kMaxTime = 253402300799;
+
+// With KEY and FILE set: docs/certificate_format.md, section 8, without what concerns the log.
+constexpr char kOpenssl[] = R"sh(T=$(mktemp -d)
+field() { sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p" "$FILE"; }
+REST=${KEY#*+}
+{ printf '\060\052\060\005\006\003\053\145\160\003\041\000'
+  printf %s "${REST#*+}" | base64 -d | tail -c 32; } > "$T/key.der"
+field payload | base64 -d > "$T/statement.json"
+field sig | base64 -d > "$T/signature.bin"
+{ printf 'DSSEv1 28 application/vnd.in-toto+json %d ' "$(wc -c < "$T/statement.json")"
+  cat "$T/statement.json"; } > "$T/signed.bin"
+openssl pkeyutl -verify -pubin -keyform DER -inkey "$T/key.der" \
+  -rawin -in "$T/signed.bin" -sigfile "$T/signature.bin"
+)sh";
 
 void OpenSection(std::string& out, absl::string_view id, absl::string_view heading) {
   absl::StrAppend(&out, "<section id=\"", id, "\" aria-labelledby=\"", id, "-h\">\n<h2 id=\"", id,
@@ -30,6 +43,31 @@ std::string KeyId(absl::string_view key_id) {
   return absl::StrCat("<code class=\"nb\">", Hex(key_id), "</code>");
 }
 
+// Line by line, so that newlines are not taken for control characters. Without the last newline.
+std::string EscapeLines(absl::string_view text) {
+  if (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  std::string out;
+  while (true) {
+    const size_t end = text.find('\n');
+    absl::StrAppend(&out, Escape(text.substr(0, end)));
+    if (end == absl::string_view::npos) return out;
+    out.push_back('\n');
+    text.remove_prefix(end + 1);
+  }
+}
+
+// One word for a shell: a name may hold a quote.
+std::string ShellQuoted(absl::string_view text) {
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+}
+
+// The key that signed this certificate.
+const VerificationKey& SignerOf(const ReportFacts& facts, uint64_t sequence) {
+  size_t i = 0;
+  while (i + 1 < facts.keys.size() && facts.keys[i + 1].first <= sequence) ++i;
+  return facts.keys[i].second;
+}
+
 // When a cosignature says it was made; empty for a line of another shape.
 std::string CosignatureTime(const NoteSignature& line) {
   if (line.signature.size() != kTimestampBytes + kSignatureBytes) return "";
@@ -37,7 +75,7 @@ std::string CosignatureTime(const NoteSignature& line) {
   for (size_t i = 0; i < kTimestampBytes; ++i) {
     seconds = seconds << 8 | static_cast<uint8_t>(line.signature[i]);
   }
-  if (seconds > static_cast<uint64_t>(kMaxTime)) return "";
+  if (seconds > static_cast<uint64_t>(kMaxReportTime)) return "";
   return LongTime(static_cast<int64_t>(seconds));
 }
 
@@ -117,20 +155,8 @@ void AppendChain(std::string& out, const ReportFacts& facts, const ReportData& d
          absl::StrCat("<span class=\"nb\">", Escape(data.first_time),
                       "</span> to <span class=\"nb\">", Escape(data.last_time), "</span>"));
   }
-  absl::StrAppend(
-      &out, "</dl>\n<h3>Checkpoint</h3>\n<pre>",
-      [&] {
-        // Line by line, so that escaping does not take the newlines for control characters.
-        std::string lines;
-        std::string note = SerializeNote(facts.note);
-        for (size_t start = 0; start < note.size();) {
-          const size_t end = std::min(note.find('\n', start), note.size());
-          absl::StrAppend(&lines, Escape(absl::string_view(note).substr(start, end - start)), "\n");
-          start = end + 1;
-        }
-        return lines;
-      }(),
-      "</pre>\n");
+  absl::StrAppend(&out, "</dl>\n<h3>Checkpoint</h3>\n<pre>", EscapeLines(SerializeNote(facts.note)),
+                  "</pre>\n");
   AppendKeys(out, facts);
   AppendCosignatures(out, facts);
   absl::StrAppend(&out, "</section>\n");
@@ -139,43 +165,33 @@ void AppendChain(std::string& out, const ReportFacts& facts, const ReportData& d
 void AppendVerifying(std::string& out, const ReportFacts& facts) {
   OpenSection(out, "verify", "How to verify this yourself");
   const bool whole = facts.count == facts.checkpoint.size;
-  const std::string key = facts.keys.empty() ? "VKEY" : Escape(facts.keys.front().second.vkey());
-  std::string range;
+  const VerificationKey& signer = SignerOf(facts, facts.first);
+  std::string arguments = absl::StrCat("--key ", ShellQuoted(signer.vkey()));
   if (!whole) {
-    range = absl::StrCat(" --first ", facts.first, " --last ", facts.first + facts.count - 1);
+    const uint64_t last = facts.first + facts.count - 1;
+    // The hand-over to the checkpoint's key may lie outside of the range.
+    if (facts.keys.back().first > last + 1) {
+      absl::StrAppend(&arguments, " \\\n  --key ", ShellQuoted(facts.keys.back().second.vkey()));
+    }
+    absl::StrAppend(&arguments, " \\\n  --first ", facts.first, " --last ", last);
   }
   absl::StrAppend(
       &out,
-      "<p>Begin with a verification key that reached you another way than this export: from a "
-      "contract, an earlier export, a person. If it is not among the keys above, stop. The "
-      "commands "
-      "run in the folder that holds this page and need no network.</p>\n<ol class=\"ways\">\n<li>"
-      "<h3>With lethe-verify</h3><p>Checks everything: signatures, hand-overs, the chain, each "
-      "proof, "
-      "each file of the export, this page too.</p>\n<pre>lethe-verify export . \\\n  --key "
-      "'",
-      key, "'", range, "</pre></li>\n");
+      "<p>Begin with a verification key that reached you another way than this export: "
+      "from a contract, an earlier export, a person. If it is not among the keys above, "
+      "stop. The commands run in the folder that holds this page and need no network.</p>"
+      "\n<ol class=\"ways\">\n<li><h3>With lethe-verify</h3><p>Checks everything: "
+      "signatures, hand-overs, the chain, each proof, each file of the export, this page "
+      "too.</p>\n<pre>lethe-verify export . \\\n  ",
+      EscapeLines(arguments), "</pre></li>\n");
   if (facts.count > 0) {
-    // The key that signed the first certificate here.
-    std::string signer = key;
-    for (const auto& [first, candidate] : facts.keys) {
-      if (first <= facts.first) signer = Escape(candidate.vkey());
-    }
-    absl::StrAppend(
-        &out, "<li><h3>With openssl, one certificate</h3><p>The signature of certificate #",
-        facts.first,
-        " over its statement; then read <code>statement.json</code>.</p>\n<pre "
-        "id=\"openssl\">KEY='",
-        signer, "'\nFILE=", CertificateStem(facts.first),
-        ".envelope.json\nfield() { sed -n &quot;s/.*\\&quot;$1\\&quot;:\\&quot;\\([^\\&quot;]*\\)"
-        "\\&quot;.*/\\1/p&quot; &quot;$FILE&quot;; }\nREST=${KEY#*+}\n{ printf "
-        "'\\060\\052\\060\\005\\006\\003\\053\\145\\160\\003\\041\\000'\n  printf %s "
-        "&quot;${REST#*+}&quot; | base64 -d | tail -c 32; } &gt; key.der\nfield payload | base64 "
-        "-d "
-        "&gt; statement.json\nfield sig | base64 -d &gt; signature.bin\n{ printf 'DSSEv1 28 "
-        "application/vnd.in-toto+json %d ' &quot;$(wc -c &lt; statement.json)&quot;\n  cat "
-        "statement.json; } &gt; signed.bin\nopenssl pkeyutl -verify -pubin -keyform DER -inkey "
-        "key.der \\\n  -rawin -in signed.bin -sigfile signature.bin</pre></li>\n");
+    absl::StrAppend(&out,
+                    "<li><h3>With openssl, one certificate</h3><p>The signature of certificate #",
+                    facts.first,
+                    " over its statement; then read <code>$T/statement.json</code>. Nothing is "
+                    "written into the export.</p>\n<pre id=\"openssl\">KEY=",
+                    Escape(ShellQuoted(signer.vkey())), "\nFILE=", CertificateStem(facts.first),
+                    ".envelope.json\n", EscapeLines(kOpenssl), "</pre></li>\n");
   }
   absl::StrAppend(
       &out,
