@@ -169,16 +169,18 @@ FailureClass ClassOf(Failure failure) {
     case Failure::kCheckpointMismatch:
     case Failure::kProofMismatch:
     case Failure::kBundleMismatch:
-    case Failure::kInconsistent:
     case Failure::kMissingFile:
     case Failure::kUnexpectedFile:
     case Failure::kTileMismatch:
     case Failure::kKeyListMismatch:
     case Failure::kSummaryMismatch:
     case Failure::kReportMismatch:
+      return FailureClass::kChain;
+    case Failure::kInconsistent:
+      return FailureClass::kFork;
     case Failure::kReceiptMismatch:
     case Failure::kDigestMismatch:
-      return FailureClass::kChain;
+      return FailureClass::kOwn;
   }
   LETHE_CHECK(false);
 }

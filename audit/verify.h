@@ -65,7 +65,14 @@ enum class Failure : uint8_t {
 absl::string_view Name(Failure failure);
 
 // Groups of failures, each with an exit code of lethe-verify.
-enum class FailureClass : uint8_t { kNone, kMalformed, kSignature, kChain };
+enum class FailureClass : uint8_t {
+  kNone,
+  kMalformed,
+  kSignature,
+  kChain,
+  kFork,  // the log forked or shrank
+  kOwn,   // what the caller has says otherwise: a receipt, tokens
+};
 FailureClass ClassOf(Failure failure);
 
 struct CertificateResult {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "audit/dsse.h"
-#include "audit/encoding.h"
+#include "audit/report_html.h"
 #include "audit/summary.h"
 #include "audit/tiles.h"
 #include "audit/verify_export_entry.h"
@@ -23,6 +23,7 @@ namespace lethe::audit {
 namespace {
 
 constexpr size_t kMaxKeysBytes = size_t{1} << 20;
+constexpr size_t kMaxReportBytes = size_t{16} << 20;
 constexpr size_t kMaxEntriesBytes = static_cast<size_t>(kTileWidth) * (2 + kMaxLeafBytes);
 constexpr int kMaxThreads = 16;
 constexpr char kCheckpoint[] = "checkpoint";
@@ -127,12 +128,10 @@ class Verifier {
       std::copy_if(expected_.keys.begin(), expected_.keys.end(), std::back_inserter(signers),
                    [&](const VerificationKey& key) { return HasLineOf(*note, key); });
       if (signers.empty() && files.count(kKeys) != 0) {
-        std::string text;
-        if (!Read(kKeys, kMaxKeysBytes, Failure::kKeyListMismatch, text)) return false;
-        const auto hints = ParseKeys(text);
-        if (hints.has_value() && HasLineOf(*note, hints->back().key) &&
-            hints->back().key.name() == expected_.keys.front().name()) {
-          signers.push_back(hints->back().key);
+        if (!ReadKeys()) return false;
+        const VerificationKey& hint = listed_.back().key;
+        if (HasLineOf(*note, hint) && hint.name() == expected_.keys.front().name()) {
+          signers.push_back(hint);
         }
       }
     }
@@ -152,6 +151,17 @@ class Verifier {
     QuorumResult quorum = CheckQuorum(*note, *expected_.policy);
     result_.cosignatures = std::move(quorum.cosignatures);
     return quorum.ok() || Good(Wrong(quorum.failure, quorum.message, kCheckpoint));
+  }
+
+  bool ReadKeys() {
+    std::string text;
+    if (!Read(kKeys, kMaxKeysBytes, Failure::kKeyListMismatch, text)) return false;
+    auto listed = ParseKeys(text);
+    if (!listed.has_value()) {
+      return Good(Wrong(Failure::kKeyListMismatch, "The file is no list of keys.", kKeys));
+    }
+    listed_ = *std::move(listed);
+    return true;
   }
 
   Finding Missing(absl::string_view file) const {
@@ -238,12 +248,32 @@ class Verifier {
     return true;
   }
 
-  bool CheckCertificates() {
-    if (expected_.earlier.has_value() && !ReadEarlier()) return false;
-    tiles_ = std::make_unique<TileCheck>(*input_);
+  // What is made anew from the certificates while they are read.
+  bool OpenTexts() {
+    ReportFacts facts;
+    facts.checkpoint = facts_.checkpoint;
+    const absl::StatusOr<Note> note = ParseNote(facts_.note);
+    LETHE_CHECK(note.ok());  // its signature was verified
+    facts.note = *note;
+    for (const auto& period : listed_) facts.keys.emplace_back(period.first_sequence, period.key);
+    facts.first = result_.first;
+    facts.count = end_ - result_.first;
+    if (!Read(kReport, kMaxReportBytes, Failure::kReportMismatch, report_text_)) return false;
+    const absl::StatusOr<int64_t> time = ReportTime(report_text_);
+    if (!time.ok()) {
+      return Good(Wrong(Failure::kReportMismatch, "The report gives no time as its own.", kReport));
+    }
+    facts.created_unix = *time;
+    report_ = std::make_unique<HtmlReport>(std::move(facts));
     json_ = std::make_unique<TextCheck>(*input_, kSummaryJson, Failure::kSummaryMismatch);
     csv_ = std::make_unique<TextCheck>(*input_, kSummaryCsv, Failure::kSummaryMismatch);
-    if (!Good(csv_->Expect(SummaryCsvHeader())) || !ChooseFirstKey()) return false;
+    return Good(csv_->Expect(SummaryCsvHeader()));
+  }
+
+  bool CheckCertificates() {
+    if (expected_.earlier.has_value() && !ReadEarlier()) return false;
+    if (!ReadKeys() || !OpenTexts() || !ChooseFirstKey()) return false;
+    tiles_ = std::make_unique<TileCheck>(*input_);
     int threads = expected_.threads;
     if (threads <= 0) threads = static_cast<int>(std::thread::hardware_concurrency());
     threads = std::clamp(threads, 1, kMaxThreads);
@@ -323,6 +353,7 @@ class Verifier {
         !Good(csv_->Expect(check.summary_csv))) {
       return false;
     }
+    report_->Add(check.SummaryOf());
     return MatchOwn(sequence, certificate);
   }
 
@@ -405,10 +436,7 @@ class Verifier {
                                                              " is none of this log's.")));
       }
     }
-    std::string text;
-    if (!Read(kKeys, kMaxKeysBytes, Failure::kKeyListMismatch, text)) return false;
-    const auto listed = ParseKeys(text);
-    if (!listed.has_value() || !Lists(*listed)) {
+    if (!Lists(listed_)) {
       return Good(Wrong(Failure::kKeyListMismatch,
                         "The list of keys is not that of the certificates.", kKeys));
     }
@@ -434,7 +462,12 @@ class Verifier {
     return next == result_.keys.end() && SameKey(listed.back().key, *facts_.checkpoint_key);
   }
 
-  bool CheckTexts() { return Good(json_->Finish()) && Good(csv_->Finish()); }
+  bool CheckTexts() {
+    if (!Good(json_->Finish()) || !Good(csv_->Finish())) return false;
+    return report_->Html() == report_text_ ||
+           Good(Wrong(Failure::kReportMismatch, "The report is not what the certificates make.",
+                      kReport));
+  }
 
   bool MatchOwn(uint64_t sequence, const CertificateResult& certificate) {
     if (!expected_.receipt.has_value()) return true;
@@ -468,6 +501,9 @@ class Verifier {
   std::unique_ptr<TileCheck> tiles_;
   std::unique_ptr<TextCheck> json_;
   std::unique_ptr<TextCheck> csv_;
+  std::vector<ChainVerifier::KeyPeriod> listed_;  // as keys.txt says
+  std::unique_ptr<HtmlReport> report_;
+  std::string report_text_;
   ExportResult result_;
 };
 

@@ -10,7 +10,6 @@
 #include "audit/dsse.h"
 #include "audit/encoding.h"
 #include "audit/sigstore_bundle.h"
-#include "audit/summary.h"
 #include "audit/tiles.h"
 #include "audit/tlog_proof.h"
 #include "audit/tree_proof.h"
@@ -71,6 +70,13 @@ Finding CheckProofs(const ExportFacts& facts,
 
 }  // namespace
 
+SummaryEntry EntryCheck::SummaryOf() const {
+  return {.body = *certificate.body,
+          .id = certificate.id,
+          .keyid = keyid,
+          .leaf_hash = certificate.leaf_hash};
+}
+
 void ReadEntry(const ExportFacts& facts, uint64_t sequence, EntryCheck& check) {
   check.io = facts.input->ReadCertificate(sequence, check.files);
 }
@@ -85,10 +91,8 @@ void CheckEntry(const ExportFacts& facts,
   if (!check.certificate.ok() || check.certificate.body->sequence != sequence) return;
   const std::string own = leaf.has_value() ? "" : RecomputedLeaf(check.files.envelope, key);
   check.proofs = CheckProofs(facts, sequence, leaf.value_or(own), check);
-  const SummaryEntry summary{.body = *check.certificate.body,
-                             .id = check.certificate.id,
-                             .keyid = key.short_name(),
-                             .leaf_hash = check.certificate.leaf_hash};
+  check.keyid = key.short_name();
+  const SummaryEntry summary = check.SummaryOf();
   check.summary_json = SummaryJsonLine(summary);
   check.summary_csv = SummaryCsvLine(summary);
 }

@@ -14,6 +14,7 @@
 #include "audit/hash.h"
 #include "audit/merkle.h"
 #include "audit/signer.h"
+#include "audit/summary.h"
 #include "audit/verify.h"
 #include "audit/verify_export_input.h"
 
@@ -35,8 +36,12 @@ struct EntryCheck {
   CertificateResult certificate;
   // Of proof and bundle; looked at when the certificate is good.
   Finding proofs;
+  std::string keyid;
   std::string summary_json;
   std::string summary_csv;
+
+  // Requires a good certificate; refers to this object.
+  SummaryEntry SummaryOf() const;
 };
 
 // Reads the files of certificate `sequence`. Threads: safe.

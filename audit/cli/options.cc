@@ -1,0 +1,81 @@
+#include "audit/cli/options.h"
+
+#include "absl/strings/str_cat.h"
+#include "audit/cli/input.h"
+#include "core/base/status_macros.h"
+
+namespace lethe::audit::cli {
+namespace {
+
+constexpr size_t kMaxReceiptFile = size_t{1} << 20;
+
+absl::Status InFile(const std::string& path, const absl::Status& status) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", status.message()));
+}
+
+absl::StatusOr<Receipt> ReadReceipt(const Options& options) {
+  LETHE_ASSIGN_OR_RETURN(const std::string text, ReadFile(options.receipt, kMaxReceiptFile));
+  absl::StatusOr<Receipt> receipt = ParseReceipt(text);
+  if (!receipt.ok()) return InFile(options.receipt, receipt.status());
+  receipt->tenant = options.tenant;
+  if (!options.request_id.empty()) receipt->request_id = options.request_id;
+  if (!options.subject.empty()) receipt->subject = options.subject;
+  if (receipt->tenant.empty() || receipt->request_id.empty()) {
+    return absl::InvalidArgumentError("--receipt needs --tenant and --request-id");
+  }
+  return receipt;
+}
+
+}  // namespace
+
+void AddCommonOptions(CLI::App& command, Options& options) {
+  command.add_option("--key", options.keys, "Key to pin: name+hex8+base64; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("VKEY");
+  command.add_option("--origin", options.origin, "The log it must belong to (default: the key's)");
+  command.add_option("--policy", options.policy,
+                     "File that names witnesses, perhaps the log's key");
+  command.add_option("-o,--output", options.output, "text or json")
+      ->check(CLI::IsMember({"text", "json"}));
+  command.add_flag("-q,--quiet", options.quiet, "Print the verdict alone");
+}
+
+void AddReceiptOptions(CLI::App& command, Options& options) {
+  command.add_option("--receipt", options.receipt, "The JSON answer to an erasure, with its salts");
+  command.add_option("--tenant", options.tenant, "The tenant, for the receipt");
+  command.add_option("--request-id", options.request_id, "The request's id, for the receipt");
+  command.add_option("--subject", options.subject, "The person, for the receipt");
+}
+
+absl::StatusOr<Pins> ReadPins(const Options& options) {
+  Pins pins;
+  for (const std::string& text : options.keys) {
+    LETHE_ASSIGN_OR_RETURN(VerificationKey key, VerificationKey::Parse(text));
+    pins.keys.push_back(std::move(key));
+  }
+  if (!options.policy.empty()) {
+    LETHE_ASSIGN_OR_RETURN(const std::string text, ReadFile(options.policy, kMaxPolicyBytes));
+    absl::StatusOr<WitnessPolicy> policy = ParsePolicy(text);
+    if (!policy.ok()) return InFile(options.policy, policy.status());
+    // A policy may be of many logs. With --key it adds those of the same name.
+    for (const VerificationKey& log : policy->logs) {
+      if (pins.keys.empty() || log.name() == pins.keys.front().name()) pins.keys.push_back(log);
+    }
+    pins.policy = *std::move(policy);
+  }
+  if (pins.keys.empty()) {
+    return absl::InvalidArgumentError("a key to pin is needed: --key, or `log` in --policy");
+  }
+  for (const VerificationKey& key : pins.keys) {
+    if (key.name() != pins.keys.front().name()) {
+      return absl::InvalidArgumentError("the keys are of two logs");
+    }
+  }
+  if (!options.origin.empty()) pins.origin = options.origin;
+  if (!options.receipt.empty()) {
+    LETHE_ASSIGN_OR_RETURN(pins.receipt, ReadReceipt(options));
+  }
+  return pins;
+}
+
+}  // namespace lethe::audit::cli

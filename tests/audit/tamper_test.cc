@@ -1,0 +1,716 @@
+// Every way we know to cheat with an export, and the reason it must be refused with.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "audit/dsse.h"
+#include "audit/verify_export.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/audit/forge.h"
+
+namespace lethe::audit {
+namespace {
+
+using testing::CertificateFile;
+using testing::Files;
+using testing::Forge;
+using testing::kOrigin;
+using testing::SampleLog;
+using testing::TarEnd;
+using testing::TarEntries;
+using testing::TarEntry;
+using testing::TarOf;
+using testing::TempFolder;
+using testing::VectorSigner;
+using testing::WriteAll;
+using testing::WriteFolder;
+
+const char* const kParts[] = {".envelope.json", ".tlog-proof", ".sigstore.json"};
+
+class TamperTest : public ::testing::Test {
+ protected:
+  static ExportExpectations Pinned(const std::vector<VerificationKey>& keys = {
+                                       VectorSigner().verification_key()}) {
+    ExportExpectations expected;
+    expected.keys = keys;
+    expected.threads = 2;
+    return expected;
+  }
+
+  ExportResult VerifyFolder(const Files& files, const ExportExpectations& expected) {
+    const std::string path = folder_ / absl::StrCat("export", ++count_);
+    WriteFolder(path, files);
+    ExportResult result = VerifyExport(path, expected);
+    std::filesystem::remove_all(path);
+    return result;
+  }
+  ExportResult VerifyTar(const std::string& tar, const ExportExpectations& expected = Pinned()) {
+    const std::string path = folder_ / "export.tar";
+    WriteAll(path, tar);
+    return VerifyExport(path, expected);
+  }
+
+  // Refused as a folder and as a .tar, for the same reason at the same place.
+  void Refused(const Files& files,
+               Failure failure,
+               const std::string& file = "",
+               const ExportExpectations& expected = Pinned()) {
+    const ExportResult folder = VerifyFolder(files, expected);
+    EXPECT_TRUE(folder.finding.io.ok()) << folder.finding.io;
+    EXPECT_EQ(Name(folder.finding.failure), Name(failure)) << folder.finding.message;
+    EXPECT_FALSE(folder.finding.message.empty());
+    if (!file.empty()) {
+      EXPECT_EQ(folder.finding.file, file);
+    }
+    const ExportResult tar = VerifyTar(TarOf(files), expected);
+    EXPECT_EQ(Name(tar.finding.failure), Name(folder.finding.failure)) << tar.finding.message;
+    EXPECT_EQ(tar.finding.file, folder.finding.file);
+    EXPECT_EQ(tar.finding.message, folder.finding.message);
+    EXPECT_EQ(tar.finding.sequence, folder.finding.sequence);
+  }
+  void Accepted(const Files& files, const ExportExpectations& expected = Pinned()) {
+    const ExportResult folder = VerifyFolder(files, expected);
+    EXPECT_TRUE(folder.ok()) << Name(folder.finding.failure) << " " << folder.finding.message
+                             << folder.finding.file << folder.finding.io;
+    const ExportResult tar = VerifyTar(TarOf(files), expected);
+    EXPECT_TRUE(tar.ok()) << Name(tar.finding.failure) << " " << tar.finding.message;
+  }
+
+  static void RemoveCertificate(Files& files, uint64_t sequence) {
+    for (const char* part : kParts) ASSERT_EQ(files.erase(CertificateFile(sequence, part)), 1u);
+  }
+  static void RemoveTiles(Files& files) {
+    std::erase_if(files, [](const auto& file) { return file.first.rfind("tile/", 0) == 0; });
+  }
+  static void CopyCertificate(const Files& from, uint64_t source, Files& to, uint64_t target) {
+    for (const char* part : kParts) {
+      to[CertificateFile(target, part)] = from.at(CertificateFile(source, part));
+    }
+  }
+
+  const TempFolder folder_;
+  int count_ = 0;
+  SampleLog log_{7};
+  const Files good_ = Forge(log_, log_.signers().back());
+};
+
+TEST_F(TamperTest, WhatTheForgeMakesOfAGoodLogIsTheExport) {
+  Accepted(good_);
+  const Files written = log_.Export().files();
+  EXPECT_EQ(written.size(), good_.size());
+  for (const auto& [name, bytes] : good_) {
+    ASSERT_EQ(written.count(name), 1u) << name;
+    EXPECT_EQ(written.at(name), bytes) << name;
+  }
+  // Across tiles, and across a thousand.
+  SampleLog large(1030, {3, 300});
+  Accepted(Forge(large, large.signers().back()));
+}
+
+TEST_F(TamperTest, MissingCertificates) {
+  Files files = good_;
+  RemoveCertificate(files, 0);
+  Refused(files, Failure::kMissingHead);
+  RemoveCertificate(files, 1);
+  Refused(files, Failure::kMissingHead);
+  // Without tiles it looks like an export of a range, which must be asked for.
+  RemoveTiles(files);
+  Refused(files, Failure::kMissingHead);
+
+  files = good_;
+  RemoveCertificate(files, 6);
+  Refused(files, Failure::kTruncated);
+  RemoveTiles(files);
+  Refused(files, Failure::kTruncated);
+
+  files = good_;
+  RemoveCertificate(files, 3);
+  Refused(files, Failure::kSequenceGap, CertificateFile(3, ".envelope.json"));
+
+  files = good_;
+  for (uint64_t i = 0; i < 7; ++i) RemoveCertificate(files, i);
+  Refused(files, Failure::kMissingHead);
+}
+
+TEST_F(TamperTest, MissingFiles) {
+  for (const auto& [name, bytes] : good_) {
+    SCOPED_TRACE(name);
+    Files files = good_;
+    files.erase(name);
+    // Of two missing in a row the tile is told first, whatever it holds.
+    Refused(files, Failure::kMissingFile, name);
+  }
+  Refused({}, Failure::kMissingFile, "checkpoint");
+}
+
+TEST_F(TamperTest, UnexpectedFiles) {
+  for (const char* name :
+       {"README", "checkpoint.old", "tile/0/001.p/1", "tile/0/000", "tile/0/000.p/6",
+        "tile/1/000.p/1", "tile/entries/000", "tile/0/0", "certificates/000/7.envelope.json",
+        "certificates/000/000006.envelope.json.bak", "certificates/000/-00001.envelope.json",
+        "certificates/001/000006.envelope.json", "certificates/README", "summary.csv~",
+        "tile/README", ".checkpoint"}) {
+    SCOPED_TRACE(name);
+    Files files = good_;
+    files[name] = "x";
+    Refused(files, Failure::kUnexpectedFile, name);
+  }
+  // A folder that should not be is told itself, in an archive the file in it.
+  for (const char* name : {"tile/8/000", "tile/x/000", "certificates/000/x/000001.envelope.json",
+                           "certificates/0/000007.envelope.json", "more/checkpoint"}) {
+    SCOPED_TRACE(name);
+    Files files = good_;
+    files[name] = "x";
+    const Finding folder = VerifyFolder(files, Pinned()).finding;
+    EXPECT_EQ(folder.failure, Failure::kUnexpectedFile);
+    EXPECT_THAT(name, ::testing::StartsWith(folder.file + "/"));
+    const Finding tar = VerifyTar(TarOf(files)).finding;
+    EXPECT_EQ(tar.failure, Failure::kUnexpectedFile);
+    EXPECT_EQ(tar.file, name);
+  }
+  Files files = good_;
+  CopyCertificate(good_, 6, files, 7);
+  Refused(files, Failure::kUnexpectedTail, CertificateFile(7, ".envelope.json"));
+}
+
+TEST_F(TamperTest, RepeatedRelinkedAndSwappedCertificates) {
+  // [A,B,C,C]: C once more at the end, instead of the last one.
+  Files files = good_;
+  CopyCertificate(good_, 5, files, 6);
+  Refused(files, Failure::kLeafMismatch);
+  // The owner of the key can have it in a tree as well.
+  SampleLog repeated(4);
+  repeated.AppendRaw(repeated.certificates()[3]);
+  repeated.SignAgain();
+  Refused(Forge(repeated, repeated.signers()[0]), Failure::kSequenceMismatch,
+          CertificateFile(4, ".envelope.json"));
+  // A middle that was taken out, all numbers moved up.
+  SampleLog moved(0);
+  for (const size_t i : std::vector<size_t>{0, 1, 3, 4}) moved.AppendRaw(log_.certificates()[i]);
+  moved.SignAgain();
+  Refused(Forge(moved, moved.signers()[0]), Failure::kSequenceMismatch,
+          CertificateFile(2, ".envelope.json"));
+  // Relinked: signed with another predecessor.
+  SampleLog relinked(3);
+  CertificateBody body = SampleLog::SampleBody(3);
+  body.origin = kOrigin;
+  body.sequence = 3;
+  body.previous_leaf_hash = relinked.certificates()[1].leaf_hash;
+  relinked.AppendRaw(BuildCertificate(body, relinked.signers()[0]).value());
+  relinked.SignAgain();
+  Refused(Forge(relinked, relinked.signers()[0]), Failure::kPreviousLeafMismatch,
+          CertificateFile(3, ".envelope.json"));
+  // Swapped bodies: the envelopes only, and everything of them.
+  files = good_;
+  std::swap(files[CertificateFile(1, ".envelope.json")],
+            files[CertificateFile(4, ".envelope.json")]);
+  Refused(files, Failure::kLeafMismatch);
+  files = good_;
+  CopyCertificate(good_, 1, files, 4);
+  CopyCertificate(good_, 4, files, 1);
+  Refused(files, Failure::kLeafMismatch);
+  // In a range there are no entries to compare with.
+  RemoveTiles(files);
+  ExportExpectations range = Pinned();
+  range.first = 0;
+  Refused(files, Failure::kSequenceMismatch, CertificateFile(1, ".envelope.json"), range);
+}
+
+TEST_F(TamperTest, ProofsOfSomethingElse) {
+  Files files = good_;
+  std::swap(files[CertificateFile(1, ".tlog-proof")], files[CertificateFile(2, ".tlog-proof")]);
+  Refused(files, Failure::kProofMismatch, CertificateFile(1, ".tlog-proof"));
+  files = good_;
+  std::swap(files[CertificateFile(1, ".sigstore.json")],
+            files[CertificateFile(2, ".sigstore.json")]);
+  Refused(files, Failure::kBundleMismatch, CertificateFile(1, ".sigstore.json"));
+
+  const std::string name = CertificateFile(2, ".tlog-proof");
+  const std::string proof = good_.at(name);
+  const size_t hashes = proof.find('\n', proof.find("index")) + 1;
+  const std::string first_hash = proof.substr(hashes, 45);
+  for (const auto& [changed, failure] : std::vector<std::pair<std::string, Failure>>{
+           {absl::StrReplaceAll(proof, {{"index 2\n", "index 3\n"}}), Failure::kProofMismatch},
+           {absl::StrReplaceAll(proof, {{"index 2\n", "index 02\n"}}), Failure::kMalformedProof},
+           {proof.substr(0, hashes) + proof.substr(hashes + 45), Failure::kProofMismatch},
+           {proof.substr(0, hashes) + first_hash + proof.substr(hashes), Failure::kProofMismatch},
+           {proof.substr(0, hashes), Failure::kMalformedProof},
+           {"", Failure::kMalformedProof},
+           {proof + "\n", Failure::kProofMismatch}}) {
+    files = good_;
+    files[name] = changed;
+    Refused(files, failure, name);
+  }
+  // A proof without a signed checkpoint is nothing, and one of an earlier size is another one.
+  files = good_;
+  files[name] =
+      absl::StrCat("c2sp.org/tlog-proof@v1\nindex 2\n\n", log_.CheckpointAt(3, log_.signers()[0]));
+  Refused(files, Failure::kProofMismatch, name);
+  files[name] = absl::StrCat("c2sp.org/tlog-proof@v1\nindex 2\n", first_hash, "\n");
+  const ExportResult unsigned_proof = VerifyFolder(files, Pinned());
+  EXPECT_THAT(unsigned_proof.finding.failure,
+              ::testing::AnyOf(Failure::kMalformedProof, Failure::kProofMismatch));
+}
+
+TEST_F(TamperTest, CheckpointsOfSomethingElse) {
+  const Signer& signer = log_.signers()[0];
+  const auto with = [&](const std::string& note) {
+    Files files = good_;
+    files["checkpoint"] = note;
+    return files;
+  };
+  // Of the same log, when it was shorter: genuine, and yet refused.
+  Refused(with(log_.CheckpointAt(6, signer)), Failure::kUnexpectedTail);
+  const std::string empty =
+      SignCheckpoint({.origin = kOrigin, .size = 0, .root = EmptyRoot()}, signer).value();
+  Refused(with(empty), Failure::kEmptyChain);
+  // Of more than there is.
+  const Checkpoint now = VerifyCheckpoint(log_.checkpoint(), signer.verification_key()).checkpoint;
+  Checkpoint more = now;
+  more.size = 8;
+  Refused(with(SignCheckpoint(more, signer).value()), Failure::kTruncated);
+  more.size = uint64_t{1} << 62;
+  Refused(with(SignCheckpoint(more, signer).value()), Failure::kTruncated);
+  // Another root, signed by the owner: no proof leads to it.
+  Checkpoint other_root = now;
+  other_root.root[0] ^= 1;
+  Refused(with(SignCheckpoint(other_root, signer).value()), Failure::kProofMismatch,
+          CertificateFile(0, ".tlog-proof"));
+  // Another origin.
+  const std::string elsewhere = "svmem.example/erasure-log/other";
+  Refused(with(absl::StrReplaceAll(log_.checkpoint(), {{kOrigin, elsewhere}})),
+          Failure::kCheckpointSignature, "checkpoint");
+  ExportExpectations expected = Pinned();
+  expected.origin = elsewhere;
+  Refused(good_, Failure::kOriginMismatch, "", expected);
+  // Truncated at each byte.
+  const std::string& note = log_.checkpoint();
+  for (size_t length = 0; length < note.size(); ++length) {
+    const ExportResult result = VerifyTar(TarOf(with(note.substr(0, length))));
+    EXPECT_THAT(result.finding.failure,
+                ::testing::AnyOf(Failure::kMalformedCheckpoint, Failure::kCheckpointSignature))
+        << length;
+  }
+  for (const std::string& bad : {note + "\n", "\n" + note, note + note, note + "x",
+                                 absl::StrReplaceAll(note, {{"\n7\n", "\n07\n"}}),
+                                 absl::StrReplaceAll(note, {{"\n7\n", "\n7\nmore\n"}})}) {
+    EXPECT_THAT(VerifyTar(TarOf(with(bad))).finding.failure,
+                ::testing::AnyOf(Failure::kMalformedCheckpoint, Failure::kCheckpointSignature))
+        << bad;
+  }
+}
+
+TEST_F(TamperTest, KeysInTheExportAreNeverTrusted) {
+  // Everything made anew by somebody with another key of the same name.
+  SampleLog forged(7, {}, kOrigin, 0x55);
+  const Files theirs = Forge(forged, forged.signers()[0]);
+  Refused(theirs, Failure::kUnknownKey, CertificateFile(0, ".envelope.json"));
+  Accepted(theirs, Pinned({forged.signers()[0].verification_key()}));
+  // The same with our key in the list.
+  Files files = theirs;
+  files["keys.txt"] = good_.at("keys.txt");
+  Refused(files, Failure::kCheckpointSignature, "checkpoint");
+  // Our certificates under their checkpoint.
+  files = good_;
+  files["checkpoint"] = theirs.at("checkpoint");
+  files["keys.txt"] = theirs.at("keys.txt");
+  const ExportResult mixed = VerifyFolder(files, Pinned());
+  EXPECT_EQ(mixed.finding.failure, Failure::kProofMismatch);
+  // A list that says something else.
+  for (const std::string& list :
+       {theirs.at("keys.txt"), std::string(), absl::StrCat("1", good_.at("keys.txt").substr(1)),
+        good_.at("keys.txt") + "\n", " " + good_.at("keys.txt"),
+        good_.at("keys.txt") + "7" + theirs.at("keys.txt").substr(1)}) {
+    files = good_;
+    files["keys.txt"] = list;
+    Refused(files, Failure::kKeyListMismatch, "keys.txt");
+  }
+  // Another log altogether.
+  SampleLog other(7, {}, "other.example/log");
+  Refused(Forge(other, other.signers()[0]), Failure::kCheckpointSignature, "checkpoint");
+}
+
+TEST_F(TamperTest, HandOvers) {
+  SampleLog log(9, {2, 5});
+  const Files files = Forge(log, log.signers().back());
+  const VerificationKey first = log.signers()[0].verification_key();
+  const VerificationKey second = log.signers()[1].verification_key();
+  const VerificationKey third = log.signers()[2].verification_key();
+  const VerificationKey stranger = VectorSigner(kOrigin, 0x77).verification_key();
+  Accepted(files, Pinned({first}));
+  Accepted(files, Pinned({first, second}));
+  Accepted(files, Pinned({third, first}));
+  // Pinned to a later key only: what came before it is signed by an unknown one.
+  Refused(files, Failure::kUnknownKey, CertificateFile(0, ".envelope.json"), Pinned({third}));
+  // Pinned to one that the log never had: somebody handed over to another key than the one known.
+  Refused(files, Failure::kUnknownKey, "", Pinned({first, stranger}));
+
+  const auto forge_with = [&](const std::function<void(SampleLog&)>& change) {
+    SampleLog changed(4, {2});
+    change(changed);
+    changed.SignAgain();
+    return changed;
+  };
+  // Signed by the old key after the hand-over.
+  SampleLog old_key = forge_with([&](SampleLog& changed) {
+    CertificateBody body = SampleLog::SampleBody(4);
+    body.origin = kOrigin;
+    body.sequence = 4;
+    body.previous_leaf_hash = changed.certificates()[3].leaf_hash;
+    changed.AppendRaw(BuildCertificate(body, changed.signers()[0]).value());
+  });
+  Refused(Forge(old_key, old_key.signers().back()), Failure::kUnknownKey,
+          CertificateFile(4, ".envelope.json"));
+  // A hand-over by a key that has none to give.
+  SampleLog usurped = forge_with([&](SampleLog& changed) {
+    CertificateBody body = testing::HandoverBody(stranger.vkey());
+    body.origin = kOrigin;
+    body.sequence = 4;
+    body.previous_leaf_hash = changed.certificates()[3].leaf_hash;
+    changed.AppendRaw(
+        BuildCertificate(
+            body, VectorSigner(kOrigin, 0x77).verification_key().vkey() == body.handover->next
+                      ? changed.signers()[0]
+                      : changed.signers()[1])
+            .value());
+  });
+  Refused(Forge(usurped, usurped.signers().back()), Failure::kUnknownKey,
+          CertificateFile(4, ".envelope.json"));
+  // The checkpoint signed by the old key.
+  SampleLog old_checkpoint(4, {2});
+  old_checkpoint.set_checkpoint(old_checkpoint.CheckpointAt(4, old_checkpoint.signers()[0]));
+  Refused(Forge(old_checkpoint, old_checkpoint.signers()[0]), Failure::kCheckpointSignature,
+          "checkpoint");
+  // The hand-over left out.
+  SampleLog cut(0, {}, kOrigin, 0x43);
+  for (size_t i = 3; i < 9; ++i) cut.AppendRaw(log.certificates()[i]);
+  cut.SignAgain();
+  Refused(Forge(cut, cut.signers()[0]), Failure::kUnknownKey, CertificateFile(0, ".envelope.json"));
+  // A list of keys with another place or another key for the hand-over.
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"\n3 ", "\n2 "}, {"\n6 ", "\n7 "}, {third.vkey(), stranger.vkey()}}) {
+    Files listed = files;
+    listed["keys.txt"] = absl::StrReplaceAll(listed["keys.txt"], {{from, to}});
+    Refused(listed, Failure::kKeyListMismatch, "keys.txt", Pinned({first, third}));
+  }
+  // A hand-over in a batch of 256 that runs in parallel, at its first and its last place.
+  const std::vector<std::set<uint64_t>> places = {{0}, {254, 255, 256}, {1, 2, 3, 257}};
+  for (const std::set<uint64_t>& at : places) {
+    SampleLog wide(260, at);
+    const ExportResult result = VerifyTar(TarOf(Forge(wide, wide.signers().back())));
+    EXPECT_TRUE(result.ok()) << Name(result.finding.failure) << result.finding.message;
+  }
+}
+
+TEST_F(TamperTest, TilesAndEntriesOfSomethingElse) {
+  SampleLog log(258);
+  const Files good = Forge(log, log.signers()[0]);
+  for (const char* name : {"tile/0/000", "tile/0/001.p/2", "tile/1/000.p/1"}) {
+    for (const std::string& bytes :
+         {good.at(name) + std::string(32, 'x'), good.at(name).substr(32)}) {
+      Files files = good;
+      files[name] = bytes;
+      const ExportResult result = VerifyTar(TarOf(files));
+      EXPECT_EQ(result.finding.failure, Failure::kTileMismatch);
+      EXPECT_EQ(result.finding.file, name);
+    }
+  }
+  for (const std::string& bytes : {std::string(), good_.at("tile/0/000.p/7") + std::string(32, 'x'),
+                                   std::string(1000000, 'x'), std::string(7 * 32, '\0')}) {
+    Files files = good_;
+    files["tile/0/000.p/7"] = bytes;
+    Refused(files, Failure::kTileMismatch, "tile/0/000.p/7");
+  }
+  const char* entries = "tile/entries/000.p/7";
+  const std::string bytes = good_.at(entries);
+  for (const std::string& changed :
+       {std::string(), bytes.substr(1), bytes.substr(0, bytes.size() - 1),
+        bytes + std::string(2, '\0'), bytes + bytes}) {
+    Files files = good_;
+    files[entries] = changed;
+    Refused(files, Failure::kTileMismatch, entries);
+  }
+  Files files = good_;
+  const std::string& leaf = log_.certificates()[0].leaf;
+  files[entries] = absl::StrCat(bytes.substr(0, 2), std::string(leaf.size(), ' '),
+                                bytes.substr(2 + leaf.size()));
+  Refused(files, Failure::kMalformedLeaf, entries);
+}
+
+TEST_F(TamperTest, TextThatIsNotWhatItSeems) {
+  // Signed by the owner: lone surrogates as bytes and as escapes, and text that is not canonical.
+  const std::string statement = SerializeStatement(log_.certificates()[0].body).value();
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"Backups", "\xed\xa0\x80"},
+           {"Backups", "\\ud800"},
+           {"Backups", "\\ud800\\udc00"},
+           {"Backups", "\xff"},
+           {"Backups", "\\u0042ackups"},
+           {"\"sequence\":0", "\"sequence\":0.0"},
+           {"\"sequence\":0", "\"sequence\":0,\"sequence\":0"}}) {
+    const std::string text = absl::StrReplaceAll(statement, {{from, to}});
+    ASSERT_NE(text, statement);
+    SignedCertificate bad = log_.certificates()[0];
+    const Envelope envelope = SignEnvelope(kInTotoPayloadType, text, log_.signers()[0]).value();
+    bad.envelope = SerializeEnvelope(envelope).value();
+    bad.leaf = LeafBytes(text, envelope.signature, log_.signers()[0].verification_key());
+    bad.leaf_hash = LeafHash(bad.leaf);
+    SampleLog log(0);
+    log.AppendRaw(bad);
+    log.SignAgain();
+    Refused(Forge(log, log.signers()[0]), Failure::kNonCanonicalPayload,
+            CertificateFile(0, ".envelope.json"));
+  }
+  for (const char* bad : {"\xed\xa0\x80", "\\ud800", " ", "\t"}) {
+    Files files = good_;
+    std::string& bundle = files[CertificateFile(0, ".sigstore.json")];
+    bundle.insert(bundle.find("\"mediaType\":\"") + 13, bad);
+    Refused(files, Failure::kMalformedBundle, CertificateFile(0, ".sigstore.json"));
+  }
+}
+
+TEST_F(TamperTest, SummariesAndReport) {
+  for (const auto& [name, failure] : {std::make_pair("summary.csv", Failure::kSummaryMismatch),
+                                      std::make_pair("summary.jsonl", Failure::kSummaryMismatch),
+                                      std::make_pair("report.html", Failure::kReportMismatch)}) {
+    const std::string& bytes = good_.at(name);
+    const size_t middle = bytes.find('\n', bytes.size() / 2);
+    for (const std::string& changed :
+         {std::string(), bytes + "\n", bytes + " ", bytes.substr(0, bytes.size() - 1),
+          bytes.substr(0, middle) + bytes.substr(middle + 1), bytes + bytes}) {
+      Files files = good_;
+      files[name] = changed;
+      Refused(files, failure, name);
+    }
+  }
+}
+
+TEST_F(TamperTest, Archives) {
+  const std::string good = TarOf(good_);
+  ASSERT_TRUE(VerifyTar(good).ok());
+  const auto malformed = [&](const std::string& tar) {
+    const ExportResult result = VerifyTar(tar);
+    EXPECT_EQ(Name(result.finding.failure), Name(Failure::kMalformedArchive))
+        << result.finding.message;
+  };
+  const std::string body = good.substr(0, good.size() - 1024);
+  malformed("");
+  malformed(good.substr(0, good.size() - 1));
+  malformed(good.substr(0, good.size() - 512));
+  malformed(good + std::string(512, '\0'));
+  malformed(good + "x");
+  malformed(body);
+  malformed(good.substr(0, 700));
+  malformed(good.substr(512));
+  malformed(TarOf(TarEntry{"checkpoint", good_.at("checkpoint")}) + good);
+  for (const TarEntry& entry : std::vector<TarEntry>{{"README", "", '2', "/etc/passwd"},
+                                                     {"tile/0/001", "", '2', "000"},
+                                                     {"tile/0/001", "", '1', "tile/0/000"},
+                                                     {"tile", "", '5', ""},
+                                                     {"certificates/", "", '5', ""},
+                                                     {"device", "", '3', ""},
+                                                     {"fifo", "", '6', ""},
+                                                     {"PaxHeader", "20 path=checkpoint\n", 'x', ""},
+                                                     {"././@LongLink", "checkpoint", 'L', ""},
+                                                     {"../checkpoint", "x", '0', ""},
+                                                     {"/checkpoint", "x", '0', ""},
+                                                     {"tile/../checkpoint", "x", '0', ""},
+                                                     {"./checkpoint", "x", '0', ""},
+                                                     {"tile//0/000", "x", '0', ""},
+                                                     {"checkpoint/", "x", '0', ""},
+                                                     {"check point", "x", '0', ""},
+                                                     {std::string(100, 'a'), "x", '0', ""},
+                                                     {"keys.txt", good_.at("keys.txt"), '\0', ""},
+                                                     {"keys.txt", good_.at("keys.txt"), '7', ""},
+                                                     {"", "x", '0', ""}}) {
+    SCOPED_TRACE(entry.name);
+    malformed(body + TarOf(entry) + TarEnd());
+    malformed(TarOf(entry) + good);
+  }
+  // Certificates twice, and out of order.
+  std::vector<TarEntry> entries = TarEntries(good_);
+  const auto at = [&](const std::string& name) {
+    return static_cast<size_t>(std::find_if(entries.begin(), entries.end(),
+                                            [&](const auto& entry) { return entry.name == name; }) -
+                               entries.begin());
+  };
+  const auto join = [&] {
+    std::string tar;
+    for (const TarEntry& entry : entries) tar += TarOf(entry);
+    return tar + TarEnd();
+  };
+  std::swap(entries[at(CertificateFile(2, ".tlog-proof"))],
+            entries[at(CertificateFile(2, ".sigstore.json"))]);
+  EXPECT_EQ(VerifyTar(join()).finding.failure, Failure::kMissingFile);
+  entries = TarEntries(good_);
+  entries.insert(entries.begin() + static_cast<std::ptrdiff_t>(at(CertificateFile(3, kParts[0]))),
+                 entries[at(CertificateFile(2, kParts[2]))]);
+  malformed(join());
+  // Bytes in the padding of a file.
+  const size_t end_of_first = 512 + good_.at("checkpoint").size();
+  ASSERT_NE(end_of_first % 512, 0u);
+  std::string padded = good;
+  padded[end_of_first] = 'x';
+  malformed(padded);
+}
+
+TEST_F(TamperTest, FoldersWithTricks) {
+  const std::string path = folder_ / "tricks";
+  const auto verdict = [&](const std::function<void()>& change) {
+    std::filesystem::remove_all(path);
+    WriteFolder(path, good_);
+    change();
+    return VerifyExport(path, Pinned()).finding;
+  };
+  WriteAll(folder_ / "outside", good_.at("checkpoint"));
+  EXPECT_TRUE(verdict([] {}).ok());
+  const auto replace_by_link = [&](const std::string& name, const std::string& target) {
+    std::filesystem::remove_all(path + "/" + name);
+    std::filesystem::create_symlink(target, path + "/" + name);
+  };
+  EXPECT_EQ(verdict([&] { replace_by_link("checkpoint", folder_ / "outside"); }).failure,
+            Failure::kMalformedArchive);
+  WriteFolder(folder_ / "elsewhere", good_);
+  EXPECT_EQ(verdict([&] { replace_by_link("tile", folder_ / "elsewhere/tile"); }).failure,
+            Failure::kMalformedArchive);
+  EXPECT_EQ(verdict([&] { std::filesystem::create_directory(path + "/tile/2"); }).failure,
+            Failure::kUnexpectedFile);
+  EXPECT_EQ(verdict([&] { std::filesystem::create_directory(path + "/more"); }).failure,
+            Failure::kUnexpectedFile);
+  EXPECT_EQ(verdict([&] {
+              std::filesystem::remove(path + "/keys.txt");
+              std::filesystem::create_directory(path + "/keys.txt");
+            }).failure,
+            Failure::kUnexpectedFile);
+  EXPECT_EQ(verdict([&] {
+              std::filesystem::remove(path + "/keys.txt");
+              ASSERT_EQ(::mkfifo((path + "/keys.txt").c_str(), 0600), 0);
+            }).failure,
+            Failure::kMalformedArchive);
+  // Nothing is said about what cannot be read.
+  EXPECT_FALSE(VerifyExport(folder_ / "absent", Pinned()).finding.io.ok());
+  EXPECT_FALSE(VerifyExport("/dev/null", Pinned()).finding.io.ok());
+}
+
+TEST_F(TamperTest, Ranges) {
+  const auto range_of = [&](uint64_t first, uint64_t last) {
+    const testing::MemorySink sink = log_.Export({.first = first, .last = last});
+    return sink.files();
+  };
+  const Files files = range_of(2, 4);
+  ExportExpectations range = Pinned();
+  Refused(files, Failure::kMissingHead);
+  range.first = 2;
+  range.last = 4;
+  Accepted(files, range);
+  range.last = 5;
+  Refused(files, Failure::kTruncated, "", range);
+  range.last = 3;
+  Refused(files, Failure::kUnexpectedFile, CertificateFile(4, ".envelope.json"), range);
+  range.first = 1;
+  range.last = 4;
+  Refused(files, Failure::kMissingHead, "", range);
+  range.first = 3;
+  Refused(files, Failure::kUnexpectedFile, CertificateFile(2, ".envelope.json"), range);
+  range.first = 5;
+  range.last = 4;
+  Refused(files, Failure::kTruncated, "", range);
+  range.first = 2;
+  range.last = 7;
+  Refused(files, Failure::kTruncated, "", range);
+  range.last = 4;
+  Files changed = files;
+  changed["tile/0/000.p/7"] = good_.at("tile/0/000.p/7");
+  EXPECT_FALSE(VerifyFolder(changed, range).ok());
+  changed = files;
+  std::swap(changed[CertificateFile(2, ".tlog-proof")], changed[CertificateFile(3, ".tlog-proof")]);
+  Refused(changed, Failure::kProofMismatch, CertificateFile(2, ".tlog-proof"), range);
+}
+
+TEST_F(TamperTest, AnOlderCheckpointShowsForkAndShrinking) {
+  SampleLog longer(12);
+  const Files files = Forge(longer, longer.signers()[0]);
+  ExportExpectations expected = Pinned();
+  for (uint64_t size = 1; size <= 12; ++size) {
+    expected.earlier = longer.CheckpointAt(size, longer.signers()[0]);
+    Accepted(files, expected);
+  }
+  SampleLog forked(3);
+  for (int i = 0; i < 6; ++i) forked.Append(testing::ShreddedBody());
+  forked.SignAgain();
+  for (uint64_t size = 1; size <= 9; ++size) {
+    expected.earlier = forked.CheckpointAt(size, forked.signers()[0]);
+    if (size <= 3) {
+      Accepted(files, expected);
+    } else {
+      Refused(files, Failure::kInconsistent, "", expected);
+    }
+  }
+  expected.earlier = longer.CheckpointAt(12, longer.signers()[0]);
+  Refused(good_, Failure::kInconsistent, "", expected);
+  expected.earlier =
+      SignCheckpoint({.origin = kOrigin, .size = 0, .root = EmptyRoot()}, longer.signers()[0])
+          .value();
+  Refused(files, Failure::kInconsistent, "", expected);
+  expected.earlier = longer.CheckpointAt(5, VectorSigner(kOrigin, 0x55));
+  Refused(files, Failure::kCheckpointSignature, "", expected);
+  expected.earlier = "nonsense";
+  Refused(files, Failure::kMalformedCheckpoint, "", expected);
+}
+
+TEST_F(TamperTest, WitnessesAndReceipts) {
+  const WitnessSigner witness =
+      WitnessSigner::FromSeed("witness.example/w", std::string(32, 'w')).value();
+  const Note note = ParseNote(log_.checkpoint()).value();
+  Note cosigned = note;
+  cosigned.signatures.push_back(witness.Cosign(note.text, 1770000001).value());
+  SampleLog log(7);
+  log.set_checkpoint(SerializeNote(cosigned));
+  const Files files = Forge(log, log.signers()[0]);
+  ExportExpectations expected = Pinned();
+  Accepted(files, expected);
+  expected.policy =
+      ParsePolicy(absl::StrCat("witness w ", witness.key().vkey(), "\nquorum w\n")).value();
+  Accepted(files, expected);
+  Refused(good_, Failure::kWitnessQuorum, "checkpoint", expected);
+  Note bad = cosigned;
+  bad.signatures.back().signature[20] ^= 1;
+  log.set_checkpoint(SerializeNote(bad));
+  Refused(Forge(log, log.signers()[0]), Failure::kWitnessQuorum, "checkpoint", expected);
+
+  // The sample's salts are 32 times 11.
+  expected = Pinned();
+  Receipt receipt;
+  receipt.tenant = "clinic";
+  receipt.request_id = "request-1";
+  receipt.request_salt.fill(0x11);
+  receipt.certificate_id = log_.certificates()[0].id;
+  SampleLog one(1);
+  const Files single = Forge(one, one.signers()[0]);
+  expected.receipt = receipt;
+  Accepted(single, expected);
+  expected.receipt->subject = "patient-17";
+  expected.receipt->subject_salt.emplace().fill(0x11);
+  Accepted(single, expected);
+  expected.receipt->subject = "patient-18";
+  Refused(single, Failure::kReceiptMismatch, CertificateFile(0, ".envelope.json"), expected);
+  expected.receipt = receipt;
+  expected.receipt->request_salt[0] ^= 1;
+  Refused(single, Failure::kReceiptMismatch, "", expected);
+  expected.receipt = receipt;
+  expected.receipt->tenant = "other";
+  Refused(single, Failure::kReceiptMismatch, "", expected);
+  expected.receipt = receipt;
+  expected.receipt->certificate_id = log_.certificates()[1].id;
+  Refused(single, Failure::kReceiptMismatch, "", expected);
+}
+
+}  // namespace
+}  // namespace lethe::audit
