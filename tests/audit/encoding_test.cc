@@ -103,6 +103,16 @@ TEST(Base64Test, WhateverDecodesEncodesBackToTheSameText) {
   }
 }
 
+TEST(Base64Test, ADigestHas32Bytes) {
+  const Digest digest = Sha256("x");
+  EXPECT_EQ(DecodeBase64Digest(Base64(digest)).value(), digest);
+  for (const std::string& bad :
+       {std::string(), Base64(std::string(31, 'x')), Base64(std::string(33, 'x')), Hex(digest),
+        Base64(digest) + "\n"}) {
+    EXPECT_FALSE(DecodeBase64Digest(bad).ok()) << bad;
+  }
+}
+
 TEST(NumbersTest, AreBigEndian) {
   std::string out;
   AppendU32(out, 0x01020304);

@@ -1,6 +1,7 @@
 #include "audit/verify.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -143,6 +144,21 @@ TEST_F(VerifyTest, NamesTheCheckThatFailed) {
   EXPECT_EQ(Certificate(envelope, ""), Failure::kMalformedLeaf);
   EXPECT_EQ(Certificate(envelope, chain_[0].leaf + "\n"), Failure::kMalformedLeaf);
   EXPECT_EQ(Certificate(envelope, chain_[1].leaf), Failure::kLeafMismatch);
+}
+
+TEST_F(VerifyTest, EachFailureHasAWordAndAClassOfItsOwn) {
+  std::set<absl::string_view> words;
+  for (uint8_t i = 0; i <= static_cast<uint8_t>(Failure::kDigestMismatch); ++i) {
+    const Failure failure = static_cast<Failure>(i);
+    const absl::string_view word = Name(failure);
+    EXPECT_TRUE(words.insert(word).second) << word;
+    EXPECT_EQ(word.find_first_not_of("abcdefghijklmnopqrstuvwxyz-"), absl::string_view::npos);
+    EXPECT_EQ(ClassOf(failure) == FailureClass::kNone, failure == Failure::kNone) << word;
+    // What cannot be read is malformed, and nothing else is.
+    const bool unreadable = word.substr(0, 10) == "malformed-" || word == "wrong-payload-type" ||
+                            word == "non-canonical-payload" || word == "bad-statement";
+    EXPECT_EQ(ClassOf(failure) == FailureClass::kMalformed, unreadable) << word;
+  }
 }
 
 TEST_F(VerifyTest, OnlyThePinnedKeyCounts) {
