@@ -19,7 +19,9 @@ std::string DoubleText(double value) {
   std::array<char, 32> text;
   const std::to_chars_result end = std::to_chars(text.data(), text.data() + text.size(), value);
   LETHE_CHECK(end.ec == std::errc());
-  return std::string(text.data(), end.ptr);
+  const std::string shortest(text.data(), end.ptr);
+  // Many readers take "-0" for the integer 0.
+  return shortest == "-0" ? "-0.0" : shortest;
 }
 
 std::string StoreText(const StoreErasure& store) {
