@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -185,7 +186,7 @@ struct Decades {
 };
 
 Decades DecadesOf(std::span<const PlotSeries> series) {
-  double least = INFINITY;
+  double least = std::numeric_limits<double>::infinity();
   double most = 0.0;
   for (const PlotSeries& one : series) {
     for (const SequencePlot::Column& column : one.plot->columns()) {
