@@ -85,10 +85,10 @@ absl::Status ParseWitnesses(const std::vector<std::string>& arguments,
 
 }  // namespace
 
-absl::StatusOr<HostPort> ParseHostPort(absl::string_view address) {
-  const auto error = [](absl::string_view what) {
+absl::StatusOr<HostPort> ParseHostPort(absl::string_view flag, absl::string_view address) {
+  const auto error = [flag](absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--listen: ", what, "; write it as 127.0.0.1:7421, localhost:7421 or [::1]:7421"));
+        flag, ": ", what, "; write it as 127.0.0.1:7421, localhost:7421 or [::1]:7421"));
   };
   const size_t colon = address.rfind(':');
   if (colon == absl::string_view::npos) return error("has no port");
@@ -121,19 +121,34 @@ bool IsLoopback(absl::string_view host) {
   return false;
 }
 
+namespace {
+
+// `harm`: what a stranger could do there.
+absl::Status CheckAddress(absl::string_view flag,
+                          absl::string_view text,
+                          absl::string_view harm,
+                          bool allow_insecure_non_loopback) {
+  LETHE_ASSIGN_OR_RETURN(const HostPort address, ParseHostPort(flag, text));
+  if (IsLoopback(address.host) || allow_insecure_non_loopback) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      flag,
+      ": this address can be reached from other machines, and this version has neither TLS nor "
+      "access control, so anyone on the network could ",
+      harm,
+      ". Listen on 127.0.0.1, or give --allow-insecure-non-loopback if something in front of the "
+      "server protects it"));
+}
+
+}  // namespace
+
 absl::Status Validate(const Config& config) {
   if (config.data.empty()) return absl::InvalidArgumentError("--data: is empty");
   LETHE_RETURN_IF_ERROR(CheckOrigin(config.origin));
-  LETHE_ASSIGN_OR_RETURN(const HostPort address, ParseHostPort(config.listen));
-  if (!IsLoopback(address.host) && !config.allow_insecure_non_loopback) {
-    return absl::InvalidArgumentError(
-        "--listen: this address can be reached from other machines, and this version has neither "
-        "TLS "
-        "nor access control, so anyone on the network could read and erase. Listen on 127.0.0.1, "
-        "or "
-        "give --allow-insecure-non-loopback if something in front of the server protects it");
-  }
-  return absl::OkStatus();
+  LETHE_RETURN_IF_ERROR(CheckAddress("--listen", config.listen, "read and erase",
+                                     config.allow_insecure_non_loopback));
+  if (config.http_listen.empty()) return absl::OkStatus();
+  return CheckAddress("--http-listen", config.http_listen, "read the logs of certificates",
+                      config.allow_insecure_non_loopback);
 }
 
 absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
@@ -159,6 +174,11 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
                    "Default 127.0.0.1:7421.")
         ->option_text("HOST:PORT")
         ->envname("LETHE_LISTEN");
+    app.add_option("--http-listen", config.http_listen,
+                   "Address and port where the logs of certificates can be read over HTTP. Default "
+                   "nowhere.")
+        ->option_text("HOST:PORT")
+        ->envname("LETHE_HTTP_LISTEN");
     app.add_flag(
            "--allow-insecure-non-loopback", config.allow_insecure_non_loopback,
            "Listen on an address that other machines can reach, without TLS and without access "

@@ -21,6 +21,9 @@ struct Config {
   std::string data = "./var/lethe";
   // --listen, LETHE_LISTEN: "host:port" or "[ipv6]:port"; port 0 lets the kernel choose.
   std::string listen = "127.0.0.1:7421";
+  // --http-listen, LETHE_HTTP_LISTEN: where the logs of certificates can be read over HTTP; empty
+  // for nowhere.
+  std::string http_listen;
   // --allow-insecure-non-loopback, LETHE_ALLOW_INSECURE_NON_LOOPBACK.
   bool allow_insecure_non_loopback = false;
   // --port-file, LETHE_PORT_FILE: receives the port once it listens; empty for none.
@@ -53,7 +56,8 @@ struct HostPort {
   std::string host;  // without brackets
   uint16_t port = 0;
 };
-absl::StatusOr<HostPort> ParseHostPort(absl::string_view address);
+// INVALID_ARGUMENT names `flag`.
+absl::StatusOr<HostPort> ParseHostPort(absl::string_view flag, absl::string_view address);
 
 // True for 127.0.0.0/8, ::1 and "localhost". Other names are taken for reachable from elsewhere.
 bool IsLoopback(absl::string_view host);

@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "server/config.h"
+#include "server/http/log_server.h"
 #include "server/rpc/server.h"
 #include "server/service/event_log.h"
 #include "server/service/service.h"
@@ -83,6 +84,14 @@ absl::Status Serve(const Config& config, service::EventLog& log) {
   rpc_options.listen = config.listen;
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::RpcServer> server,
                          rpc::RpcServer::Start(service.get(), rpc_options));
+  std::unique_ptr<http::LogServer> http;
+  if (!config.http_listen.empty()) {
+    LETHE_ASSIGN_OR_RETURN(const HostPort address,
+                           ParseHostPort("--http-listen", config.http_listen));
+    LETHE_ASSIGN_OR_RETURN(http, http::LogServer::Start(service.get(), address.host, address.port));
+    log.Write(service::LogLevel::kInfo, "serving_http",
+              {{"listen", config.http_listen}, {"port", int64_t{http->port()}}});
+  }
   if (!config.port_file.empty()) {
     LETHE_RETURN_IF_ERROR(WritePortFile(config.port_file, server->port()));
   }
@@ -98,6 +107,7 @@ absl::Status Serve(const Config& config, service::EventLog& log) {
   log.Write(service::LogLevel::kInfo, "stopping", {{"signal", int64_t{signal}}});
   // From here a second signal ends the process at once.
   pthread_sigmask(SIG_UNBLOCK, &stop_signals, nullptr);
+  if (http != nullptr) http->Stop();
   server->Drain(kDrainGrace);
   LETHE_RETURN_IF_ERROR(service->Checkpoint());
   log.Write(service::LogLevel::kInfo, "stopped", {});

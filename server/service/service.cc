@@ -113,7 +113,13 @@ absl::StatusOr<TenantInfo> Service::CreateTenant(const std::string& name, const 
   }));
   LETHE_ASSIGN_OR_RETURN(std::shared_ptr<Tenant> tenant,
                          Tenant::Open(directory_->tenant_path(name), keys_.get(), options_.tenant));
-  if (keys_->rotating()) LETHE_RETURN_IF_ERROR(tenant->HandOver().status());
+  if (keys_->rotating()) {
+    // What fails here is done by the next call or start that goes on with the rotation.
+    if (const absl::Status status = tenant->HandOver().status(); !status.ok()) {
+      options_.tenant.log->Write(LogLevel::kError, "key_hand_over_failed",
+                                 {{"tenant", name}, {"message", std::string(status.message())}});
+    }
+  }
   TenantInfo info = tenant->Info();
   {
     MutexLock lock(registry_mutex_);

@@ -101,6 +101,8 @@ class Service {
   absl::Status Export(const std::string& tenant,
                       const audit::ExportRange& range,
                       audit::ExportSink& sink);
+  // The log as it is now, for reading piece by piece.
+  absl::StatusOr<std::unique_ptr<audit::LogSource>> OpenLog(const std::string& tenant);
   // Begins a rotation of the signing key, or goes on with one that was interrupted: a new key, a
   // hand-over in every log, the old key destroyed. Logs that cannot hand over keep the old key
   // alive and are named; everything else uses the new one already. Tenants are neither made nor

@@ -61,9 +61,13 @@ absl::Status Service::Export(const std::string& tenant,
                              const audit::ExportRange& range,
                              audit::ExportSink& sink) {
   // No ticket: an export lives as long as its reader likes. Who starts them bounds their number.
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
-  LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<audit::LogSource> log, found->OpenLogView());
+  LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<audit::LogSource> log, OpenLog(tenant));
   return audit::WriteExport(*log, range, absl::ToUnixSeconds(options_.tenant.now()), sink);
+}
+
+absl::StatusOr<std::unique_ptr<audit::LogSource>> Service::OpenLog(const std::string& tenant) {
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  return found->OpenLogView();
 }
 
 absl::StatusOr<RotateKeyReply> Service::RotateKey(const CallOptions& call) {

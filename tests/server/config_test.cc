@@ -20,9 +20,9 @@ using service::kInvalid;
 class ConfigTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name :
-         {"LETHE_DATA", "LETHE_LISTEN", "LETHE_ALLOW_INSECURE_NON_LOOPBACK", "LETHE_PORT_FILE",
-          "LETHE_ORIGIN", "LETHE_VERIFY_FORGET", "LETHE_LOG_LEVEL"}) {
+    for (const char* name : {"LETHE_DATA", "LETHE_LISTEN", "LETHE_ALLOW_INSECURE_NON_LOOPBACK",
+                             "LETHE_PORT_FILE", "LETHE_ORIGIN", "LETHE_VERIFY_FORGET",
+                             "LETHE_LOG_LEVEL", "LETHE_HTTP_LISTEN", "LETHE_WITNESS"}) {
       unsetenv(name);
     }
   }
@@ -40,6 +40,7 @@ TEST_F(ConfigTest, Defaults) {
   EXPECT_EQ(config.data, "./var/lethe");
   EXPECT_EQ(config.listen, "127.0.0.1:7421");
   EXPECT_FALSE(config.allow_insecure_non_loopback);
+  EXPECT_EQ(config.http_listen, "");
   EXPECT_EQ(config.port_file, "");
   EXPECT_EQ(config.origin, "lethe.local");
   EXPECT_FALSE(config.refit_on_forget);
@@ -74,6 +75,8 @@ TEST_F(ConfigTest, AddressesBeyondLoopbackNeedTheFlagThatSaysSo) {
     EXPECT_NE(std::string(refused.status().message()).find("--allow-insecure-non-loopback"),
               std::string::npos);
     EXPECT_EQ(Parse({"--listen", open, "--allow-insecure-non-loopback"}).listen, open);
+    EXPECT_THAT(ParseCommandLine({"--http-listen", open}), Fails(kInvalid, "--http-listen"));
+    EXPECT_EQ(Parse({"--http-listen", open, "--allow-insecure-non-loopback"}).http_listen, open);
   }
   setenv("LETHE_ALLOW_INSECURE_NON_LOOPBACK", "true", 1);
   EXPECT_TRUE(Parse({"--listen", "0.0.0.0:1"}).allow_insecure_non_loopback);
@@ -83,8 +86,9 @@ TEST_F(ConfigTest, BadValuesNameTheirFlag) {
   for (const std::string listen : {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536",
                                    "127.0.0.1:-1", ":7421", "::1:7421", "[::1:7421"}) {
     EXPECT_THAT(ParseCommandLine({"--listen=" + listen}), HasCode(kInvalid)) << listen;
-    EXPECT_FALSE(ParseHostPort(listen).ok()) << listen;
+    EXPECT_FALSE(ParseHostPort("--listen", listen).ok()) << listen;
   }
+  EXPECT_THAT(ParseCommandLine({"--http-listen", "here"}), Fails(kInvalid, "--http-listen"));
   EXPECT_THAT(ParseCommandLine({"--verify-forget", "maybe"}), Fails(kInvalid, "--verify-forget"));
   EXPECT_THAT(ParseCommandLine({"--log-level", "loud"}), Fails(kInvalid, "--log-level"));
   for (const std::string origin : {"a b", "a+b", "/a", "a/", "\xc3\xa9", "a\nb"}) {
@@ -101,8 +105,9 @@ TEST_F(ConfigTest, HelpFitsEightyColumnsAndNamesEveryFlag) {
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     EXPECT_LE(line.size(), 80u) << std::string(line);
   }
-  for (const char* flag : {"--data", "--listen", "--allow-insecure-non-loopback", "--port-file",
-                           "--origin", "--verify-forget", "--log-level", "--version"}) {
+  for (const char* flag :
+       {"--data", "--listen", "--http-listen", "--allow-insecure-non-loopback", "--port-file",
+        "--origin", "--verify-forget", "--log-level", "--version"}) {
     EXPECT_NE(text.find(flag), std::string::npos) << flag;
   }
 }
