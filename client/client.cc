@@ -95,6 +95,47 @@ absl::StatusOr<Description> Client::Describe(const MemoryName& name, bool refit)
   return connection_->Describe(name, refit);
 }
 
+absl::StatusOr<Verification> Client::Verify(const MemoryName& name) {
+  return connection_->Verify(name);
+}
+
+absl::StatusOr<Checkpoint> Client::GetCheckpoint(const std::string& tenant) {
+  return connection_->GetCheckpoint(tenant);
+}
+
+absl::StatusOr<InclusionProof> Client::GetInclusionProof(const InclusionProofRequest& request) {
+  return connection_->GetInclusionProof(request);
+}
+
+absl::StatusOr<ConsistencyProof> Client::GetConsistencyProof(const std::string& tenant,
+                                                             uint64_t old_size,
+                                                             uint64_t new_size) {
+  return connection_->GetConsistencyProof(tenant, old_size, new_size);
+}
+
+absl::StatusOr<Checkpoint> Client::AddCosignature(const std::string& tenant,
+                                                  const std::string& line) {
+  return connection_->AddCosignature(tenant, line);
+}
+
+absl::StatusOr<ExportSummary> Client::Export(
+    const ExportRequest& request,
+    const std::function<absl::Status(const ExportPiece&)>& visit) {
+  ExportSummary seen;
+  LETHE_ASSIGN_OR_RETURN(const ExportSummary said,
+                         connection_->Export(request, [&](const ExportPiece& piece) {
+                           if (!piece.path.empty()) ++seen.files;
+                           seen.bytes += piece.data.size();
+                           return visit(piece);
+                         }));
+  if (seen.files != said.files || seen.bytes != said.bytes) {
+    return absl::DataLossError("the export lost a part on its way");
+  }
+  return said;
+}
+
+absl::StatusOr<KeyRotation> Client::RotateKey() { return connection_->RotateKey(); }
+
 absl::StatusOr<Certificate> Client::GetCertificate(const std::string& tenant,
                                                    const std::string& id) {
   return connection_->GetCertificate(tenant, id);

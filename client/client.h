@@ -11,6 +11,7 @@
 #ifndef LETHE_CLIENT_CLIENT_H_
 #define LETHE_CLIENT_CLIENT_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -65,10 +66,32 @@ class Client {
   // With `refit`, the server also solves from scratch and compares bit for bit.
   absl::StatusOr<Description> Describe(const MemoryName& name, bool refit = false);
 
+  // A cold refit on the server, compared bit for bit and written to the log. Each call appends a
+  // certificate.
+  absl::StatusOr<Verification> Verify(const MemoryName& name);
+
   absl::StatusOr<Certificate> GetCertificate(const std::string& tenant, const std::string& id);
   // In the order of the log; of one memory, or of all when `memory` is empty.
   StreamRange<Certificate> ListCertificates(const std::string& tenant,
                                             const std::string& memory = "");
+
+  // The signed size and root of the log. Verify it with audit::VerifyCheckpoint and a pinned key.
+  absl::StatusOr<Checkpoint> GetCheckpoint(const std::string& tenant);
+  absl::StatusOr<InclusionProof> GetInclusionProof(const InclusionProofRequest& request);
+  // From `old_size`, at least 1, to `new_size`, 0 for the present one.
+  absl::StatusOr<ConsistencyProof> GetConsistencyProof(const std::string& tenant,
+                                                       uint64_t old_size,
+                                                       uint64_t new_size = 0);
+  // A configured witness's signature line of the present checkpoint. FAILED_PRECONDITION when the
+  // log has grown meanwhile.
+  absl::StatusOr<Checkpoint> AddCosignature(const std::string& tenant, const std::string& line);
+  // The files of an export, piece by piece. DATA_LOSS when not all arrived that the server sent.
+  absl::StatusOr<ExportSummary> Export(
+      const ExportRequest& request,
+      const std::function<absl::Status(const ExportPiece&)>& visit);
+  // A new key for the logs of all tenants, or the rest of a rotation that was interrupted. Not
+  // repeated after a lost connection: look at the checkpoint's keys first.
+  absl::StatusOr<KeyRotation> RotateKey();
 
  private:
   std::shared_ptr<Connection> connection_;

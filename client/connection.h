@@ -6,6 +6,7 @@
 #ifndef LETHE_CLIENT_CONNECTION_H_
 #define LETHE_CLIENT_CONNECTION_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,11 +82,27 @@ class Connection {
   virtual absl::StatusOr<EditResult> Edit(const EditRequest& request) = 0;
   virtual absl::StatusOr<Description> Describe(const MemoryName& name, bool refit) = 0;
 
+  virtual absl::StatusOr<Verification> Verify(const MemoryName& name) = 0;
+
   virtual absl::StatusOr<Certificate> GetCertificate(const std::string& tenant,
                                                      const std::string& id) = 0;
   // `memory` empty: of all memories.
   virtual absl::StatusOr<Page<Certificate>> ListCertificates(const MemoryName& name,
                                                              const PageRequest& page) = 0;
+  virtual absl::StatusOr<Checkpoint> GetCheckpoint(const std::string& tenant) = 0;
+  virtual absl::StatusOr<InclusionProof> GetInclusionProof(
+      const InclusionProofRequest& request) = 0;
+  virtual absl::StatusOr<ConsistencyProof> GetConsistencyProof(const std::string& tenant,
+                                                               uint64_t old_size,
+                                                               uint64_t new_size) = 0;
+  virtual absl::StatusOr<Checkpoint> AddCosignature(const std::string& tenant,
+                                                    const std::string& line) = 0;
+  // Calls `visit` for each piece; its first error ends the call. Not repeated after a lost
+  // connection. OK only after the server said that this was all; what it said is returned.
+  virtual absl::StatusOr<ExportSummary> Export(
+      const ExportRequest& request,
+      const std::function<absl::Status(const ExportPiece&)>& visit) = 0;
+  virtual absl::StatusOr<KeyRotation> RotateKey() = 0;
 };
 
 // Over gRPC, without TLS, with the retry rules of client/retry.h. Never null and does not wait for

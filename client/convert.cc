@@ -232,6 +232,52 @@ Certificate FromWire(const v1::Certificate& wire) {
           .previous_leaf_hash = wire.previous_leaf_hash()};
 }
 
+Verification FromWire(const v1::VerifyResponse& wire) {
+  return {.verdict = static_cast<Verdict>(wire.verdict()),
+          .bits_equal = wire.bits_equal(),
+          .deviation = wire.deviation(),
+          .certificate_id = wire.certificate_id(),
+          .sequence = wire.sequence(),
+          .state_digest = wire.state_digest(),
+          .partition = FromWire(wire.partition()),
+          .phase = static_cast<MemoryPhase>(wire.phase())};
+}
+
+Checkpoint FromWire(const v1::Checkpoint& wire) {
+  Checkpoint checkpoint{.note = wire.note(),
+                        .origin = wire.origin(),
+                        .size = wire.size(),
+                        .root = wire.root(),
+                        .keys = {}};
+  for (const v1::LogKey& key : wire.keys()) {
+    checkpoint.keys.push_back({key.first_sequence(), key.vkey()});
+  }
+  return checkpoint;
+}
+
+InclusionProof FromWire(const v1::InclusionProof& wire) {
+  return {.sequence = wire.sequence(),
+          .size = wire.size(),
+          .leaf_hash = wire.leaf_hash(),
+          .root = wire.root(),
+          .hashes = {wire.hashes().begin(), wire.hashes().end()},
+          .tlog_proof = wire.tlog_proof()};
+}
+
+ConsistencyProof FromWire(const v1::ConsistencyProof& wire) {
+  return {.old_size = wire.old_size(),
+          .new_size = wire.new_size(),
+          .old_root = wire.old_root(),
+          .new_root = wire.new_root(),
+          .hashes = {wire.hashes().begin(), wire.hashes().end()}};
+}
+
+KeyRotation FromWire(const v1::RotateKeyResponse& wire) {
+  return {.complete = wire.complete(),
+          .handed_over = wire.handed_over(),
+          .pending = {wire.pending().begin(), wire.pending().end()}};
+}
+
 void ToWire(const MemoryConfig& config, v1::MemoryConfig& wire) {
   switch (config.kernel.kind) {
     case Kernel::Kind::kRbf:

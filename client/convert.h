@@ -30,6 +30,11 @@ EvictResult FromWire(const v1::EvictResponse& wire);
 EditResult FromWire(const v1::EditResponse& wire);
 Description FromWire(const v1::DescribeResponse& wire);
 Certificate FromWire(const v1::Certificate& wire);
+Verification FromWire(const v1::VerifyResponse& wire);
+Checkpoint FromWire(const v1::Checkpoint& wire);
+InclusionProof FromWire(const v1::InclusionProof& wire);
+ConsistencyProof FromWire(const v1::ConsistencyProof& wire);
+KeyRotation FromWire(const v1::RotateKeyResponse& wire);
 
 void ToWire(const MemoryConfig& config, v1::MemoryConfig& wire);
 void ToWire(const Token& token, v1::Token& wire);

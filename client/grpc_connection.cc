@@ -212,6 +212,91 @@ class GrpcConnection : public Connection {
                 request);
   }
 
+  // Each one appends to the log, so that a repetition would say the same thing twice.
+  absl::StatusOr<Verification> Verify(const MemoryName& name) override {
+    v1::VerifyRequest request;
+    request.set_tenant(name.tenant);
+    request.set_memory(name.memory);
+    return Call(Idempotency::kNotSafe, *memories_, &v1::MemoryService::StubInterface::Verify,
+                request);
+  }
+
+  absl::StatusOr<Checkpoint> GetCheckpoint(const std::string& tenant) override {
+    v1::GetCheckpointRequest request;
+    request.set_tenant(tenant);
+    return Call(Idempotency::kSafeToRepeat, *certificates_,
+                &v1::CertificateService::StubInterface::GetCheckpoint, request);
+  }
+
+  absl::StatusOr<InclusionProof> GetInclusionProof(const InclusionProofRequest& proof) override {
+    v1::GetInclusionProofRequest request;
+    request.set_tenant(proof.tenant);
+    if (proof.certificate_id.empty()) {
+      request.set_sequence(proof.sequence);
+    } else {
+      request.set_certificate_id(proof.certificate_id);
+    }
+    request.set_size(proof.size);
+    return Call(Idempotency::kSafeToRepeat, *certificates_,
+                &v1::CertificateService::StubInterface::GetInclusionProof, request);
+  }
+
+  absl::StatusOr<ConsistencyProof> GetConsistencyProof(const std::string& tenant,
+                                                       uint64_t old_size,
+                                                       uint64_t new_size) override {
+    v1::GetConsistencyProofRequest request;
+    request.set_tenant(tenant);
+    request.set_old_size(old_size);
+    request.set_new_size(new_size);
+    return Call(Idempotency::kSafeToRepeat, *certificates_,
+                &v1::CertificateService::StubInterface::GetConsistencyProof, request);
+  }
+
+  absl::StatusOr<Checkpoint> AddCosignature(const std::string& tenant,
+                                            const std::string& line) override {
+    v1::AddCosignatureRequest request;
+    request.set_tenant(tenant);
+    request.set_line(line);
+    return Call(Idempotency::kSafeToRepeat, *certificates_,
+                &v1::CertificateService::StubInterface::AddCosignature, request);
+  }
+
+  absl::StatusOr<ExportSummary> Export(
+      const ExportRequest& request,
+      const std::function<absl::Status(const ExportPiece&)>& visit) override {
+    LETHE_RETURN_IF_ERROR(options_status_);
+    v1::ExportRequest wire;
+    wire.set_tenant(request.tenant);
+    wire.set_first(request.first);
+    if (request.last.has_value()) wire.set_last(*request.last);
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(environment_.now() + options_.stream_lifetime));
+    const auto reader = certificates_->Export(&context, wire);
+    std::optional<ExportSummary> summary;
+    absl::Status visited;
+    v1::ExportPiece piece;
+    while (visited.ok() && reader->Read(&piece)) {
+      if (summary.has_value()) {
+        visited = absl::DataLossError("the export goes on after its end");
+      } else if (piece.done()) {
+        summary = ExportSummary{piece.files(), piece.bytes()};
+      } else {
+        visited = visit({std::move(*piece.mutable_path()), std::move(*piece.mutable_data())});
+      }
+    }
+    if (!visited.ok()) context.TryCancel();
+    const absl::Status finished = convert::FromWire(reader->Finish());
+    if (!visited.ok()) return visited;
+    if (!finished.ok()) return finished;
+    if (!summary.has_value()) return absl::DataLossError("the export ended before it was whole");
+    return *summary;
+  }
+
+  absl::StatusOr<KeyRotation> RotateKey() override {
+    return Call(Idempotency::kNotSafe, *certificates_,
+                &v1::CertificateService::StubInterface::RotateKey, v1::RotateKeyRequest());
+  }
+
   absl::StatusOr<Certificate> GetCertificate(const std::string& tenant,
                                              const std::string& id) override {
     v1::GetCertificateRequest request;

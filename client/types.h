@@ -309,6 +309,80 @@ struct Certificate {
   std::string previous_leaf_hash;
 };
 
+// A key of a log, and the first certificate that it signs.
+struct LogKey {
+  uint64_t first_sequence = 0;
+  std::string vkey;
+
+  friend bool operator==(const LogKey&, const LogKey&) = default;
+};
+
+// The signed size and root of a log.
+struct Checkpoint {
+  std::string note;  // C2SP signed note, with the witnesses' lines
+  std::string origin;
+  uint64_t size = 0;
+  std::string root;          // hex
+  std::vector<LogKey> keys;  // oldest first; trust the one you pinned and what it hands over to
+};
+
+// Of the certificate with this id or, when it is empty, at this sequence.
+struct InclusionProofRequest {
+  std::string tenant;
+  std::string certificate_id = {};
+  uint64_t sequence = 0;
+  uint64_t size = 0;  // of the log; 0 for the present one
+};
+struct InclusionProof {
+  uint64_t sequence = 0;
+  uint64_t size = 0;
+  std::string leaf_hash;            // hex
+  std::string root;                 // hex
+  std::vector<std::string> hashes;  // 32 bytes each
+  std::string tlog_proof;           // c2sp.org/tlog-proof@v1; only for the present size
+};
+
+struct ConsistencyProof {
+  uint64_t old_size = 0;
+  uint64_t new_size = 0;
+  std::string old_root;             // hex
+  std::string new_root;             // hex
+  std::vector<std::string> hashes;  // 32 bytes each
+};
+
+struct ExportRequest {
+  std::string tenant;
+  uint64_t first = 0;
+  std::optional<uint64_t> last = std::nullopt;  // absent: to the end
+};
+// A part of a file; the files come one after another.
+struct ExportPiece {
+  std::string path;  // only with the first piece of each file
+  std::string data;
+};
+struct ExportSummary {
+  uint64_t files = 0;
+  uint64_t bytes = 0;  // over all files
+};
+
+struct KeyRotation {
+  bool complete = false;     // every log that opens has handed over; the old key is destroyed
+  uint64_t handed_over = 0;  // logs
+  std::vector<std::string> pending;  // tenants that could not; the old key is kept for them
+};
+
+// A cold refit, compared bit for bit with what was served.
+struct Verification {
+  Verdict verdict = Verdict::kUnspecified;
+  bool bits_equal = false;
+  double deviation = 0.0;
+  std::string certificate_id;
+  uint64_t sequence = 0;
+  std::string state_digest;  // of what is served now
+  Partition partition;
+  MemoryPhase phase = MemoryPhase::kUnspecified;
+};
+
 // One page of a listing. page_size 0 leaves the choice to the server.
 struct PageRequest {
   uint32_t page_size = 0;

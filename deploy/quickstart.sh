@@ -127,9 +127,10 @@ after=$("$bin/lethe" memory describe -o json | field state_digest)
 [ "$before" != "$after" ] || die "the state did not change"
 
 step "8/9  Verify the certificate offline, against the key pinned in step 4"
-run lethe certificate export --out "$work/certificates"
-run lethe-verify chain "$work/certificates/chain.jsonl" --count 1 --key "$key"
-certificate=$(find "$work/certificates" -name '0-*.json')
+run lethe export --to "$work/certificates"
+run lethe-verify export "$work/certificates" --key "$key"
+certificate=$work/certificates/certificates/000/000000.envelope.json
+say "For people: $work/certificates/report.html"
 run lethe-verify certificate "$certificate" --key "$key"
 awk '{ at = index($0, "\"payload\":\"") + 200; old = substr($0, at, 1)
        printf "%s", substr($0, 1, at - 1) (old == "A" ? "B" : "A") substr($0, at + 1) }' \

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
 #include "absl/strings/ascii.h"
@@ -8,13 +7,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "audit/encoding.h"
-#include "audit/report.h"
 #include "audit/verify.h"
-#include "client/cli/certificate_file.h"
 #include "client/cli/certificate_view.h"
 #include "client/cli/commands.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/render.h"
+#include "client/cli/small_file.h"
 #include "core/base/status_macros.h"
 
 namespace lethe::cli {
@@ -28,12 +26,6 @@ struct Arguments {
   std::string which;
   std::string key;
   std::string key_file;
-  std::optional<uint64_t> count;
-  std::string head;
-  std::string out;
-
-  // Whether the end of a chain is told.
-  bool anchored() const { return count.has_value() || !head.empty(); }
 };
 
 bool IsHex(absl::string_view text) {
@@ -160,50 +152,12 @@ int ReportCertificate(Context& context, const audit::CertificateResult& result, 
   return kExitOk;
 }
 
-int ReportChain(Context& context, const audit::ChainResult& result, bool anchored) {
-  if (!result.ok()) {
-    return context.NotVerified(absl::StrCat(audit::FailureWords(result), ": ", result.message));
-  }
-  const std::string last = audit::Hex(result.last_leaf_hash);
-  const std::string root = audit::Hex(result.root);
-  Print(context,
-        {{"verified", true},
-         {"tail_checked", anchored},
-         {"certificates", result.verified},
-         {"last_leaf_hash", last},
-         {"root", root}},
-        RenderFields({{"verified", "yes: every certificate, and each names the one before it"},
-                      {"tail", anchored ? "as expected"
-                                        : "a missing one cannot be seen without --count or --head"},
-                      {"certificates", FormatCount(result.verified)},
-                      {"last leaf", last},
-                      {"tree root", root}}));
-  return kExitOk;
-}
-
-absl::StatusOr<audit::ChainExpectations> Expectations(const Arguments& arguments) {
-  audit::ChainExpectations expectations;
-  expectations.size = arguments.count;
-  if (!arguments.head.empty()) {
-    const absl::StatusOr<audit::Digest> head = audit::DecodeDigest(arguments.head);
-    if (!head.ok()) return absl::InvalidArgumentError("--head: not 64 hex digits");
-    expectations.last_leaf_hash = *head;
-  }
-  return expectations;
-}
-
 // Files first: they need no server.
 int Verify(Context& context, const Arguments& arguments) {
   const absl::StatusOr<audit::VerificationKey> key = PinnedKey(arguments);
   if (!key.ok()) {
     return absl::IsInvalidArgument(key.status()) ? context.UsageError(key.status().message())
                                                  : context.FileError(key.status().message());
-  }
-  const absl::StatusOr<audit::ChainExpectations> expectations = Expectations(arguments);
-  if (!expectations.ok()) return context.UsageError(expectations.status().message());
-  const bool is_chain = absl::EndsWith(arguments.which, ".jsonl");
-  if (arguments.anchored() && !is_chain) {
-    return context.UsageError("--count and --head are for a chain, a file that ends in .jsonl");
   }
   std::error_code error;
   if (!std::filesystem::exists(arguments.which, error)) {
@@ -222,12 +176,6 @@ int Verify(Context& context, const Arguments& arguments) {
     }
     return ReportCertificate(context, result, /*leaf_given=*/true);
   }
-  if (is_chain) {
-    const absl::StatusOr<audit::ChainResult> result =
-        VerifyChainFile(arguments.which, *key, *expectations);
-    return result.ok() ? ReportChain(context, *result, arguments.anchored())
-                       : context.FileError(result.status().message());
-  }
   const absl::StatusOr<std::string> envelope = ReadSmallFile(arguments.which);
   if (!envelope.ok()) return context.FileError(envelope.status().message());
   // An editor's or a shell's last line break is not part of an envelope.
@@ -237,39 +185,10 @@ int Verify(Context& context, const Arguments& arguments) {
       /*leaf_given=*/false);
 }
 
-int Export(Context& context, const Arguments& arguments) {
-  const absl::StatusOr<std::string> tenant = context.Tenant();
-  if (!tenant.ok()) return context.UsageError(tenant.status().message());
-  std::error_code error;
-  std::filesystem::create_directories(arguments.out, error);
-  if (error) return context.FileError(absl::StrCat(arguments.out, ": ", error.message()));
-  const std::string chain_path = absl::StrCat(arguments.out, "/chain.jsonl");
-  const std::string chain_part = chain_path + ".part";
-  std::ofstream chain(chain_part, std::ios::binary | std::ios::trunc);
-  uint64_t count = 0;
-  client::Client client = context.client();
-  for (const absl::StatusOr<client::Certificate>& item : client.ListCertificates(*tenant)) {
-    if (!item.ok()) return context.RpcError(item.status());
-    const absl::StatusOr<std::string> name = EnvelopeFileName(*item);
-    if (!name.ok()) return context.NotVerified("the server sent a certificate without a proper id");
-    chain << ChainLine(*item);
-    const absl::Status written = WriteFile(absl::StrCat(arguments.out, "/", *name), item->envelope);
-    if (!written.ok()) return context.FileError(written.message());
-    ++count;
-  }
-  chain.close();
-  if (chain.fail()) return context.FileError(absl::StrCat(chain_path, ": writing failed"));
-  std::filesystem::rename(chain_part, chain_path, error);
-  if (error) return context.FileError(absl::StrCat(chain_path, ": ", error.message()));
-  Print(context, {{"certificates", count}, {"chain", chain_path}},
-        RenderFields({{"certificates", FormatCount(count)}, {"chain", chain_path}}));
-  return kExitOk;
-}
-
 }  // namespace
 
 void AddCertificateCommands(CLI::App& app, Context& context, Action& action) {
-  CLI::App* group = AddGroup(app, "certificate", "Read, verify and export certificates");
+  CLI::App* group = AddGroup(app, "certificate", "Read and verify certificates");
   auto arguments = std::make_shared<Arguments>();
   AddVerb(*group, "list", "List the tenant's log, or what concerns --memory")
       ->callback([&context, &action] { action = [&context] { return List(context); }; });
@@ -283,33 +202,18 @@ void AddCertificateCommands(CLI::App& app, Context& context, Action& action) {
   });
 
   CLI::App* verify =
-      AddVerb(*group, "verify", "Check a certificate or a chain against a pinned key",
-              "Pin the key when the tenant is created: `lethe tenant get` shows it.");
+      AddVerb(*group, "verify", "Check a certificate against a pinned key",
+              "Pin the key when the tenant is created: `lethe tenant get` shows it. For a whole\n"
+              "log: lethe-verify on what `lethe export` wrote.");
   verify
       ->add_option("which", arguments->which,
-                   "A file of `certificate export` (no server needed), or an id")
+                   "An .envelope.json of an export (no server needed), or an id")
       ->required()
       ->type_name("");
   verify->add_option("--key", arguments->key, "The tenant's verification key")->type_name("VKEY");
   verify->add_option("--key-file", arguments->key_file, "A file that holds it")->type_name("PATH");
-  verify->add_option("--count", arguments->count, "How many certificates a chain must have")
-      ->type_name("N");
-  verify->add_option("--head", arguments->head, "Leaf hash of the last certificate of a chain")
-      ->type_name("HEX");
   verify->callback([&context, &action, arguments] {
     action = [&context, arguments] { return Verify(context, *arguments); };
-  });
-
-  CLI::App* export_verb =
-      AddVerb(*group, "export", "Write the whole log into a folder",
-
-              "Writes every certificate as <sequence>-<first digits of the id>.json, and\n"
-              "chain.jsonl, which lethe-verify and `lethe certificate verify` read.");
-  export_verb->add_option("--out", arguments->out, "The folder; made when it is not there")
-      ->required()
-      ->type_name("DIR");
-  export_verb->callback([&context, &action, arguments] {
-    action = [&context, arguments] { return Export(context, *arguments); };
   });
 }
 

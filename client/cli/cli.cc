@@ -158,7 +158,10 @@ int RunCli(const std::vector<std::string>& arguments, Io& io, const Connector& c
   AddEvictCommand(app, context, action);
   AddEditCommand(app, context, action);
   AddCertificateCommands(app, context, action);
+  AddLogCommands(app, context, action);
+  AddExportCommand(app, context, action);
   AddSolveCommand(app, context, action);
+  AddWitnessCommands(app, context, action);
   AddVersionCommand(app, context, action);
   app.footer(kFooter);  // after the verbs, which would inherit it
 

@@ -22,7 +22,11 @@ void AddForgetCommand(CLI::App& app, Context& context, Action& action);
 void AddEvictCommand(CLI::App& app, Context& context, Action& action);
 void AddEditCommand(CLI::App& app, Context& context, Action& action);
 void AddCertificateCommands(CLI::App& app, Context& context, Action& action);
+void AddExportCommand(CLI::App& app, Context& context, Action& action);
+// `lethe log`, `lethe key` and `lethe verify`.
+void AddLogCommands(CLI::App& app, Context& context, Action& action);
 void AddSolveCommand(CLI::App& app, Context& context, Action& action);
+void AddWitnessCommands(CLI::App& app, Context& context, Action& action);
 void AddVersionCommand(CLI::App& app, Context& context, Action& action);
 
 // A subcommand with the habits that all of ours share. `footer` ends its help.

@@ -38,6 +38,7 @@ class MockConnection : public Connection {
   MOCK_METHOD(absl::StatusOr<EvictResult>, Evict, (const EvictRequest&), (override));
   MOCK_METHOD(absl::StatusOr<EditResult>, Edit, (const EditRequest&), (override));
   MOCK_METHOD(absl::StatusOr<Description>, Describe, (const MemoryName&, bool), (override));
+  MOCK_METHOD(absl::StatusOr<Verification>, Verify, (const MemoryName&), (override));
   MOCK_METHOD(absl::StatusOr<Certificate>,
               GetCertificate,
               (const std::string&, const std::string&),
@@ -46,6 +47,24 @@ class MockConnection : public Connection {
               ListCertificates,
               (const MemoryName&, const PageRequest&),
               (override));
+  MOCK_METHOD(absl::StatusOr<Checkpoint>, GetCheckpoint, (const std::string&), (override));
+  MOCK_METHOD(absl::StatusOr<InclusionProof>,
+              GetInclusionProof,
+              (const InclusionProofRequest&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<ConsistencyProof>,
+              GetConsistencyProof,
+              (const std::string&, uint64_t, uint64_t),
+              (override));
+  MOCK_METHOD(absl::StatusOr<Checkpoint>,
+              AddCosignature,
+              (const std::string&, const std::string&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<ExportSummary>,
+              Export,
+              (const ExportRequest&, const std::function<absl::Status(const ExportPiece&)>&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<KeyRotation>, RotateKey, (), (override));
 };
 
 class MockInsertStream : public InsertStream {

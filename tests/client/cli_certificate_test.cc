@@ -31,21 +31,10 @@ class CertificateTest : public CliTest {
   }
   // Exports into a folder of its own and returns it.
   std::string Export() {
-    const std::string out = folder_ + "/new/out";
-    const CliResult result = Run({"certificate", "export", "--out", out, "-t", "t"});
+    const std::string out = folder_ + "/out";
+    const CliResult result = Run({"export", "t", "--to", out});
     EXPECT_EQ(result.status, kExitOk) << result.err;
     return out;
-  }
-  std::vector<std::string> ChainLines() {
-    std::istringstream text(ReadFile(Export() + "/chain.jsonl"));
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(text, line);) lines.push_back(line);
-    return lines;
-  }
-  CliResult VerifyLines(const std::vector<std::string>& lines) {
-    std::string text;
-    for (const std::string& line : lines) text += line + "\n";
-    return Verify(WriteFile("c.jsonl", text), server_->vkey());
   }
 };
 
@@ -106,12 +95,10 @@ TEST_F(CertificateTest, EvictionsAndEditsAreListedShownAndVerified) {
   const Json json = Json::parse(
       Run({"certificate", "verify", id(4), "--key", server_->vkey(), "-t", "t", "-o", "json"}).out);
   EXPECT_EQ(json["selection"]["scope"]["later"], "measured-against-retained-tokens");
-  EXPECT_EQ(Verify(Export() + "/chain.jsonl", server_->vkey()).status, kExitOk);
 }
 
 TEST_F(CertificateTest, ExportedFilesVerifyOfflineWithTheRightKeyOnly) {
-  const std::string out = Export();
-  const std::string file = out + "/1-" + id(1).substr(0, 8) + ".json";
+  const std::string file = Export() + "/certificates/000/000001.envelope.json";
   EXPECT_EQ(ReadFile(file), server_->log[1].envelope);
   server_ = nullptr;  // a call would crash: offline means offline
   const std::string key = client::FakeConnection().vkey();
@@ -119,22 +106,16 @@ TEST_F(CertificateTest, ExportedFilesVerifyOfflineWithTheRightKeyOnly) {
   EXPECT_EQ(lone.status, kExitOk) << lone.err;
   EXPECT_THAT(lone.out, StartsWith("verified     yes: signature and statement; leaf not given\n"));
   EXPECT_THAT(lone.out, Not(HasSubstr("log entry")));
-  const CliResult chain = Verify(out + "/chain.jsonl", key);
-  EXPECT_EQ(chain.status, kExitOk) << chain.err;
-  EXPECT_THAT(chain.out, HasSubstr("certificates  3\n"));
   const std::string key_file = WriteFile("key", key + "\n");
   EXPECT_EQ(Run({"certificate", "verify", file, "--key-file", key_file}).status, kExitOk);
   const audit::Signer other = *audit::Signer::FromSeed("lethe.test/log/1", std::string(32, 'x'));
-  for (const std::string& path : {file, out + "/chain.jsonl"}) {
-    const CliResult result = Verify(path, other.verification_key().vkey());
-    EXPECT_EQ(result.status, kExitNotVerified);
-    EXPECT_EQ(result.out, "");
-  }
+  const CliResult result = Verify(file, other.verification_key().vkey());
+  EXPECT_EQ(result.status, kExitNotVerified);
+  EXPECT_EQ(result.out, "");
 }
 
 TEST_F(CertificateTest, IdsAreTheHashesThatOpensslComputes) {
-  const std::string out = Export();
-  const std::string file = out + "/2-" + id(2).substr(0, 8) + ".json";
+  const std::string file = Export() + "/certificates/000/000002.envelope.json";
   const std::string sum = folder_ + "/sum";
   ASSERT_EQ(std::system(("openssl dgst -sha256 -r '" + file + "' > '" + sum + "'").c_str()), 0);
   EXPECT_EQ(ReadFile(sum).substr(0, 64), id(2));
@@ -164,64 +145,10 @@ TEST_F(CertificateTest, EveryFlippedBitOfAnEnvelopeIsRefused) {
   }
 }
 
-TEST_F(CertificateTest, TamperedChainsAreRefusedWithTheirReason) {
-  const std::vector<std::string> lines = ChainLines();
-  ASSERT_EQ(lines.size(), 3u);
-  EXPECT_EQ(VerifyLines(lines).status, kExitOk);
-  EXPECT_THAT(VerifyLines({lines[1], lines[2]}).err, HasSubstr("missing-head"));
-  EXPECT_THAT(VerifyLines({lines[0], lines[2]}).err, HasSubstr("sequence-gap"));
-  EXPECT_THAT(VerifyLines({lines[0], lines[0]}).err, HasSubstr("sequence-repeated"));
-  EXPECT_THAT(VerifyLines({lines[0], lines[2]}).err, HasSubstr("at entry 1: "));
-  const CliResult empty = VerifyLines({});
-  EXPECT_EQ(empty.status, kExitNotVerified);
-  EXPECT_EQ(empty.err, "lethe: error: empty-chain: There is no certificate to verify.\n");
-  for (const std::string& text :
-       {std::string("no json"), std::string("[]"), std::string("{\"sequence\":0}"),
-        std::string("{\"sequence\":-1,\"envelope\":\"\",\"leaf\":\"\"}"),
-        std::string("{\"sequence\":0,\"envelope\":\"*\",\"leaf\":\"\"}")}) {
-    const CliResult result = VerifyLines({text});
-    EXPECT_EQ(result.status, kExitFile) << text;
-    EXPECT_THAT(result.err, HasSubstr("c.jsonl: line 1: "));
-  }
-}
-
-TEST_F(CertificateTest, AMissingTailShowsAgainstCountAndHeadOnly) {
-  const std::vector<std::string> lines = ChainLines();
-  const std::string whole = WriteFile("whole.jsonl", absl::StrCat(lines[0], "\n", lines[1], "\n"));
-  const auto verify = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {"certificate", "verify", whole, "--key", server_->vkey()});
-    return Run(more);
-  };
-  const CliResult free = verify({});
-  EXPECT_EQ(free.status, kExitOk);
-  EXPECT_THAT(free.out,
-              HasSubstr("tail          a missing one cannot be seen without --count or --head\n"));
-  const Json json = Json::parse(verify({"-o", "json"}).out);
-  EXPECT_EQ(json["tail_checked"], false);
-  const std::string head = json["last_leaf_hash"];
-  EXPECT_EQ(Json::parse(verify({"--head", head, "-o", "json"}).out)["tail_checked"], true);
-  const CliResult anchored = verify({"--count", "2", "--head", head});
-  EXPECT_EQ(anchored.status, kExitOk) << anchored.err;
-  EXPECT_THAT(anchored.out, HasSubstr("tail          as expected\n"));
-  EXPECT_THAT(verify({"--count", "3"}).err, HasSubstr("truncated at entry 2: "));
-  EXPECT_THAT(verify({"--count", "1"}).err, HasSubstr("unexpected-tail at entry 1: "));
-  EXPECT_THAT(verify({"--head", std::string(64, '0')}).err, HasSubstr("truncated"));
-  EXPECT_EQ(verify({"--count", "3"}).status, kExitNotVerified);
-}
-
-TEST_F(CertificateTest, AnIdThatIsNoHashNeverBecomesAPath) {
-  server_->log[0].id = "../../../evil";
-  const CliResult result = Run({"certificate", "export", "--out", folder_ + "/o", "-t", "t"});
-  EXPECT_EQ(result.status, kExitNotVerified);
-  EXPECT_FALSE(std::filesystem::exists(folder_ + "/o/chain.jsonl"));
-}
-
 TEST_F(CertificateTest, FileProblemsExitWithTwo) {
   EXPECT_EQ(Verify(folder_ + "/none.json", server_->vkey()).status, kExitFile);
   EXPECT_EQ(Verify(folder_, server_->vkey()).status, kExitFile);
   EXPECT_EQ(Run({"certificate", "verify", "0", "--key-file", folder_ + "/none"}).status, kExitFile);
-  const std::string file = WriteFile("file", "");
-  EXPECT_EQ(Run({"certificate", "export", "--out", file, "-t", "t"}).status, kExitFile);
 }
 
 }  // namespace

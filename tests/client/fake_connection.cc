@@ -2,8 +2,15 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <utility>
 
+#include "audit/checkpoint.h"
+#include "audit/encoding.h"
+#include "audit/export.h"
+#include "audit/merkle.h"
+#include "audit/tlog_proof.h"
+#include "audit/tree_proof.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 
@@ -370,6 +377,193 @@ absl::StatusOr<Description> FakeConnection::Describe(const MemoryName& name, boo
   description.state_digest = std::string(64, 'e');
   description.verdict = refit ? Verdict::kBitIdentical : Verdict::kProven;
   return description;
+}
+
+namespace {
+
+// Nodes straight from the leaves.
+class LeafNodes {
+ public:
+  explicit LeafNodes(std::vector<audit::Digest> leaves) : leaves_(std::move(leaves)) {}
+  absl::StatusOr<audit::Digest> operator()(int level, uint64_t index) const {
+    const size_t width = size_t{1} << level;
+    return audit::MerkleRoot(std::span(leaves_).subspan(index * width, width));
+  }
+
+ private:
+  std::vector<audit::Digest> leaves_;
+};
+
+std::vector<std::string> Strings(const std::vector<audit::Digest>& hashes) {
+  std::vector<std::string> strings;
+  for (const audit::Digest& hash : hashes) {
+    strings.emplace_back(reinterpret_cast<const char*>(hash.data()), hash.size());
+  }
+  return strings;
+}
+
+class FakeLog : public audit::LogSource {
+ public:
+  FakeLog(const std::vector<Certificate>& log,
+          std::string checkpoint,
+          const audit::VerificationKey& key,
+          std::vector<audit::Digest> leaves)
+      : log_(log), checkpoint_(std::move(checkpoint)), key_(key), nodes_(std::move(leaves)) {}
+  uint64_t size() const override { return log_.size(); }
+  std::string checkpoint() const override { return checkpoint_; }
+  std::vector<std::pair<uint64_t, audit::VerificationKey>> keys() const override {
+    return {{0, key_}};
+  }
+  absl::StatusOr<audit::Digest> Node(int level, uint64_t index) override {
+    return nodes_(level, index);
+  }
+  absl::Status Entries(uint64_t first,
+                       uint64_t last,
+                       absl::FunctionRef<absl::Status(const audit::ExportEntry&)> visit) override {
+    for (uint64_t i = first; i <= last; ++i) {
+      LETHE_RETURN_IF_ERROR(visit({i, log_.at(i).envelope, log_.at(i).leaf}));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<Certificate>& log_;
+  std::string checkpoint_;
+  audit::VerificationKey key_;
+  LeafNodes nodes_;
+};
+
+class PieceSink : public audit::ExportSink {
+ public:
+  explicit PieceSink(std::function<absl::Status(ExportPiece)> send) : send_(std::move(send)) {}
+  absl::Status Begin(absl::string_view path) override {
+    ++summary.files;
+    piece_ = {std::string(path), ""};
+    return absl::OkStatus();
+  }
+  absl::Status Write(absl::string_view bytes) override {
+    summary.bytes += bytes.size();
+    piece_.data.append(bytes.data(), bytes.size());
+    if (piece_.data.size() < 1000) return absl::OkStatus();  // several pieces a file
+    return send_(std::exchange(piece_, {}));
+  }
+  absl::Status End() override {
+    if (piece_.path.empty() && piece_.data.empty()) return absl::OkStatus();
+    return send_(std::exchange(piece_, {}));
+  }
+  ExportSummary summary;
+
+ private:
+  std::function<absl::Status(ExportPiece)> send_;
+  ExportPiece piece_;
+};
+
+}  // namespace
+
+std::vector<audit::Digest> FakeConnection::LeafHashes() const {
+  std::vector<audit::Digest> leaves;
+  for (const Certificate& certificate : log) leaves.push_back(audit::LeafHash(certificate.leaf));
+  return leaves;
+}
+
+absl::StatusOr<Verification> FakeConnection::Verify(const MemoryName& name) {
+  LETHE_RETURN_IF_ERROR(Called("Verify"));
+  LETHE_ASSIGN_OR_RETURN(const State* state, Find(name));
+  return Verification{.verdict = refit_differs ? Verdict::kUncertified : Verdict::kBitIdentical,
+                      .bits_equal = !refit_differs,
+                      .deviation = refit_differs ? 0.5 : 0.0,
+                      .certificate_id = std::string(64, 'c'),
+                      .sequence = log.size(),
+                      .state_digest = std::string(64, 'e'),
+                      .partition = View(name, *state).partition,
+                      .phase = MemoryPhase::kActive};
+}
+
+absl::StatusOr<Checkpoint> FakeConnection::GetCheckpoint(const std::string&) {
+  LETHE_RETURN_IF_ERROR(Called("GetCheckpoint"));
+  const audit::Digest root = audit::MerkleRoot(LeafHashes());
+  const std::string origin = signer_.verification_key().name();
+  LETHE_ASSIGN_OR_RETURN(std::string note,
+                         audit::SignCheckpoint({origin, log.size(), root}, signer_));
+  return Checkpoint{.note = note + cosignatures,
+                    .origin = origin,
+                    .size = log.size(),
+                    .root = audit::Hex(root),
+                    .keys = {{0, vkey()}}};
+}
+
+absl::StatusOr<InclusionProof> FakeConnection::GetInclusionProof(
+    const InclusionProofRequest& request) {
+  LETHE_RETURN_IF_ERROR(Called("GetInclusionProof"));
+  const std::vector<audit::Digest> leaves = LeafHashes();
+  InclusionProof proof;
+  proof.sequence = request.sequence;
+  for (const Certificate& certificate : log) {
+    if (certificate.id == request.certificate_id) proof.sequence = certificate.sequence;
+  }
+  proof.size = request.size == 0 ? leaves.size() : request.size;
+  if (proof.sequence >= proof.size || proof.size > leaves.size()) {
+    return absl::InvalidArgumentError("sequence: not there");
+  }
+  const LeafNodes nodes(leaves);
+  LETHE_ASSIGN_OR_RETURN(const std::vector<audit::Digest> hashes,
+                         audit::InclusionProof(proof.sequence, proof.size, nodes));
+  LETHE_ASSIGN_OR_RETURN(const audit::Digest root, audit::RootAt(proof.size, nodes));
+  proof.hashes = Strings(hashes);
+  proof.root = audit::Hex(root);
+  proof.leaf_hash = audit::Hex(leaves[proof.sequence]);
+  if (proof.size == leaves.size()) {
+    LETHE_ASSIGN_OR_RETURN(const Checkpoint checkpoint, GetCheckpoint(request.tenant));
+    proof.tlog_proof = audit::TlogProof(proof.sequence, hashes, checkpoint.note);
+  }
+  return proof;
+}
+
+absl::StatusOr<ConsistencyProof> FakeConnection::GetConsistencyProof(const std::string&,
+                                                                     uint64_t old_size,
+                                                                     uint64_t new_size) {
+  LETHE_RETURN_IF_ERROR(Called("GetConsistencyProof"));
+  const std::vector<audit::Digest> leaves = LeafHashes();
+  ConsistencyProof proof;
+  proof.old_size = old_size;
+  proof.new_size = new_size == 0 ? leaves.size() : new_size;
+  const LeafNodes nodes(leaves);
+  LETHE_ASSIGN_OR_RETURN(const std::vector<audit::Digest> hashes,
+                         audit::ConsistencyProof(old_size, proof.new_size, nodes));
+  LETHE_ASSIGN_OR_RETURN(const audit::Digest old_root, audit::RootAt(old_size, nodes));
+  LETHE_ASSIGN_OR_RETURN(const audit::Digest new_root, audit::RootAt(proof.new_size, nodes));
+  proof.hashes = Strings(hashes);
+  proof.old_root = audit::Hex(old_root);
+  proof.new_root = audit::Hex(new_root);
+  return proof;
+}
+
+absl::StatusOr<Checkpoint> FakeConnection::AddCosignature(const std::string& tenant,
+                                                          const std::string& line) {
+  LETHE_RETURN_IF_ERROR(Called("AddCosignature"));
+  cosignatures += line;
+  return GetCheckpoint(tenant);
+}
+
+absl::StatusOr<ExportSummary> FakeConnection::Export(
+    const ExportRequest& request,
+    const std::function<absl::Status(const ExportPiece&)>& visit) {
+  LETHE_RETURN_IF_ERROR(Called("Export"));
+  LETHE_ASSIGN_OR_RETURN(const Checkpoint checkpoint, GetCheckpoint(request.tenant));
+  FakeLog source(log, checkpoint.note, signer_.verification_key(), LeafHashes());
+  PieceSink sink([&](ExportPiece piece) {
+    if (!export_filter(piece)) return absl::UnavailableError("the server is stopping");
+    return visit(piece);
+  });
+  LETHE_RETURN_IF_ERROR(
+      audit::WriteExport(source, {request.first, request.last}, 1'700'000'000, sink));
+  return sink.summary;
+}
+
+absl::StatusOr<KeyRotation> FakeConnection::RotateKey() {
+  LETHE_RETURN_IF_ERROR(Called("RotateKey"));
+  return KeyRotation{
+      .complete = pending.empty(), .handed_over = tenants.size(), .pending = pending};
 }
 
 absl::StatusOr<Certificate> FakeConnection::GetCertificate(const std::string&,

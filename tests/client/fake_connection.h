@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,12 @@ class FakeConnection : public Connection {
   std::vector<std::string> calls;
   std::map<std::string, absl::Status> failures;  // by the name of a call
   std::string rejected_id = "rejected";          // InsertStream refuses this token
+  // What Verify finds, and what RotateKey cannot hand over.
+  bool refit_differs = false;
+  std::vector<std::string> pending;
+  std::string cosignatures;  // lines of the present checkpoint
+  // Stands between Export and its visitor: a piece can be changed, and false ends the stream.
+  std::function<bool(ExportPiece&)> export_filter = [](ExportPiece&) { return true; };
   std::string vkey() const { return signer_.verification_key().vkey(); }
 
   const Options& options() const override { return options_; }
@@ -58,10 +65,23 @@ class FakeConnection : public Connection {
                                              const std::string& id) override;
   absl::StatusOr<Page<Certificate>> ListCertificates(const MemoryName& name,
                                                      const PageRequest& page) override;
+  absl::StatusOr<Verification> Verify(const MemoryName& name) override;
+  absl::StatusOr<Checkpoint> GetCheckpoint(const std::string& tenant) override;
+  absl::StatusOr<InclusionProof> GetInclusionProof(const InclusionProofRequest& request) override;
+  absl::StatusOr<ConsistencyProof> GetConsistencyProof(const std::string& tenant,
+                                                       uint64_t old_size,
+                                                       uint64_t new_size) override;
+  absl::StatusOr<Checkpoint> AddCosignature(const std::string& tenant,
+                                            const std::string& line) override;
+  absl::StatusOr<ExportSummary> Export(
+      const ExportRequest& request,
+      const std::function<absl::Status(const ExportPiece&)>& visit) override;
+  absl::StatusOr<KeyRotation> RotateKey() override;
 
  private:
   friend class FakeInsertStream;
   absl::Status Called(const std::string& call);
+  std::vector<audit::Digest> LeafHashes() const;
   absl::StatusOr<State*> Find(const MemoryName& name);
   Memory View(const MemoryName& name, const State& state) const;
   std::string Certify(audit::CertificateKind kind,

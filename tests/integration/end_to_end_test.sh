@@ -118,13 +118,22 @@ fi
 left=$(digest)
 
 # Certificates: offline, against the key noted at the beginning, by both programs.
-lethe certificate export --out certificates >/dev/null
+status 0 lethe export --to certificates -o json
+equal "certificates exported" "$(field certificates <said)" 2
+status 2 lethe export --to certificates
+status 0 lethe export --to certificates.tar
+status 0 lethe log checkpoint
+cp said old.checkpoint
+status 0 lethe log prove 1 --out one.tlog-proof
 stop
-chain=certificates/chain.jsonl
-first=$(find certificates -name '0-*.json')
-status 0 "$bin/lethe-verify" chain "$chain" --key "$key" --count 2
-status 0 "$bin/lethe" certificate verify "$chain" --key "$key"
+first=certificates/certificates/000/000000.envelope.json
+status 0 "$bin/lethe-verify" export certificates --key "$key"
+status 0 "$bin/lethe-verify" export certificates.tar --key "$key"
+status 0 "$bin/lethe-verify" checkpoint old.checkpoint --key "$key"
+status 0 "$bin/lethe" certificate verify "$first" --key "$key"
 status 0 "$bin/lethe-verify" certificate "$first" --key "$key"
+status 0 "$bin/lethe-verify" certificate certificates/certificates/000/000001.envelope.json \
+  --proof one.tlog-proof --key "$key"
 equal "id of the certificate" "$(sha256sum <"$first" | cut -d' ' -f1)" "$certificate"
 # What is signed names nobody. The same search finds the name of the log, so it would find the others.
 sed -E 's/.*"payload":"([^"]*)".*/\1/' "$first" | base64 -d >statement
@@ -134,10 +143,10 @@ refused() { # STATUS COMMAND...
   status "$@"
   said REFUSED
 }
-tail -n 1 "$chain" >headless.jsonl
-refused 5 "$bin/lethe-verify" chain headless.jsonl --key "$key"
-head -n 1 "$chain" >tailless.jsonl
-refused 5 "$bin/lethe-verify" chain tailless.jsonl --key "$key" --count 2
+cp -r certificates tailless
+rm tailless/certificates/000/000001.*
+refused 5 "$bin/lethe-verify" export tailless --key "$key"
+refused 4 "$bin/lethe-verify" export certificates --key "${key%?????}AAAA="
 awk '{ at = index($0, "\"payload\":\"") + 200; old = substr($0, at, 1)
        printf "%s", substr($0, 1, at - 1) (old == "A" ? "B" : "A") substr($0, at + 1) }' "$first" >tampered.json
 refused 4 "$bin/lethe-verify" certificate tampered.json --key "$key"
@@ -151,6 +160,26 @@ status 0 lethe forget --id visit-7 --dry-run -o json
 equal "already erased after a restart" "$(field already_erased <said)" 1
 status 0 lethe memory describe --refit -o json
 equal "verdict of a refit" "$(field verdict <said)" bit-identical
+
+# A cold refit written into the log; then a new key, to which the pinned one hands over.
+status 0 lethe verify clinic visits -o json
+equal "verdict of a verification" "$(field verdict <said)" bit-identical
+equal "digest after a verification" "$(digest)" "$left"
+status 1 lethe key rotate
+status 0 lethe key rotate --yes
+said 'complete     yes'
+status 0 lethe log key
+equal "keys of the log" "$(grep -c "${key%%+*}" said)" 2
+if [ "$(lethe tenant get -o json | field verification_key)" = "$key" ]; then fail "the key is the old one"; fi
+equal "key files" "$(ls data/keys)" signing.pem
+status 0 lethe forget --id visit-200 --dry-run -o json
+status 0 lethe export clinic --to rotated.tar
+status 0 "$bin/lethe-verify" export rotated.tar --key "$key"
+said 'retrain-check'
+said 'key-handover'
+status 0 "$bin/lethe-verify" consistency certificates.tar rotated.tar --key "$key"
+status 0 "$bin/lethe-verify" consistency old.checkpoint rotated.tar --key "$key"
+refused 6 "$bin/lethe-verify" consistency rotated.tar certificates.tar --key "$key"
 status 0 lethe forget --subject person-7 --yes -o json --request-id first-request
 equal "replayed after a restart" "$(field replayed <said)" true
 
@@ -232,7 +261,7 @@ status 0 lethe certificate list
 said 'edit'
 said 'evict'
 fresh_key=$(lethe tenant get -o json | field verification_key)
-lethe certificate export --out fresh-certificates >/dev/null
+lethe export --to fresh-certificates >/dev/null
 lethed_kill
 lethed_start "$work/fresh"
 equal "digest after the eviction and kill -9" "$(digest)" "$evicted"
@@ -240,9 +269,9 @@ status 0 lethe evict --budget 200 --yes -o json --request-id evict-1
 equal "eviction replayed after kill -9" "$(field replayed <said)" true
 status 0 lethe memory describe --refit -o json
 equal "verdict of a refit after the eviction" "$(field verdict <said)" bit-identical
-status 0 "$bin/lethe-verify" chain fresh-certificates/chain.jsonl --key "$fresh_key" --count 3
+status 0 "$bin/lethe-verify" export fresh-certificates --key "$fresh_key"
 said 'evict'
-status 0 "$bin/lethe-verify" certificate "$(find fresh-certificates -name '2-*.json')" --key "$fresh_key"
+status 0 "$bin/lethe-verify" certificate fresh-certificates/certificates/000/000002.envelope.json --key "$fresh_key"
 said 'budget 200: 188 taken from the reserve, 0 surplus copies'
 stop
 

@@ -143,9 +143,9 @@ churned=$(describe)
 echo "   $(partition <<<"$churned"); climbs $(field climbs <<<"$churned"), fallbacks $(field fallbacks <<<"$churned")"
 
 key=$("$bin/lethe" tenant get -o json | field verification_key)
-"$bin/lethe" certificate export --out "$work/certificates" >/dev/null
+"$bin/lethe" export --to "$work/certificates.tar" >/dev/null
 lethed_stop
-"$bin/lethe-verify" chain "$work/certificates/chain.jsonl" --count 100 --key "$key" -q >"$work/verified" &&
+"$bin/lethe-verify" export "$work/certificates.tar" --key "$key" -q >"$work/verified" &&
   holds=0 || holds=1
 claim $holds "intensive care: the chain of certificates verifies offline" \
   "$(head -n 1 "$work/verified")" "100 certificates"

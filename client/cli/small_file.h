@@ -1,0 +1,21 @@
+// Small files that commands read and write.
+#ifndef LETHE_CLIENT_CLI_SMALL_FILE_H_
+#define LETHE_CLIENT_CLI_SMALL_FILE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace lethe::cli {
+
+// The whole file. NOT_FOUND, or RESOURCE_EXHAUSTED above 16 MiB.
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path);
+
+// Writes beside it and renames, so that no reader sees half a file.
+absl::Status WriteFile(const std::string& path, absl::string_view content);
+
+}  // namespace lethe::cli
+
+#endif  // LETHE_CLIENT_CLI_SMALL_FILE_H_
