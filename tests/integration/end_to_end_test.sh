@@ -125,6 +125,7 @@ status 0 lethe export --to certificates.tar
 status 0 lethe log checkpoint
 cp said old.checkpoint
 status 0 lethe log prove 1 --out one.tlog-proof
+other_key=$(lethe tenant create other -o json | field verification_key)
 stop
 first=certificates/certificates/000/000000.envelope.json
 status 0 "$bin/lethe-verify" export certificates --key "$key"
@@ -146,7 +147,7 @@ refused() { # STATUS COMMAND...
 cp -r certificates tailless
 rm tailless/certificates/000/000001.*
 refused 5 "$bin/lethe-verify" export tailless --key "$key"
-refused 4 "$bin/lethe-verify" export certificates --key "${key%?????}AAAA="
+refused 4 "$bin/lethe-verify" export certificates --key "$other_key"
 awk '{ at = index($0, "\"payload\":\"") + 200; old = substr($0, at, 1)
        printf "%s", substr($0, 1, at - 1) (old == "A" ? "B" : "A") substr($0, at + 1) }' "$first" >tampered.json
 refused 4 "$bin/lethe-verify" certificate tampered.json --key "$key"
@@ -175,6 +176,8 @@ equal "key files" "$(ls data/keys)" signing.pem
 status 0 lethe forget --id visit-200 --dry-run -o json
 status 0 lethe export clinic --to rotated.tar
 status 0 "$bin/lethe-verify" export rotated.tar --key "$key"
+said 'from certificate 4 on'
+status 0 tar -xOf rotated.tar summary.jsonl
 said 'retrain-check'
 said 'key-handover'
 status 0 "$bin/lethe-verify" consistency certificates.tar rotated.tar --key "$key"
@@ -270,7 +273,8 @@ equal "eviction replayed after kill -9" "$(field replayed <said)" true
 status 0 lethe memory describe --refit -o json
 equal "verdict of a refit after the eviction" "$(field verdict <said)" bit-identical
 status 0 "$bin/lethe-verify" export fresh-certificates --key "$fresh_key"
-said 'evict'
+status 0 cat fresh-certificates/summary.jsonl
+said '"evict"'
 status 0 "$bin/lethe-verify" certificate fresh-certificates/certificates/000/000002.envelope.json --key "$fresh_key"
 said 'budget 200: 188 taken from the reserve, 0 surplus copies'
 stop
