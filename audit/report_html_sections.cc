@@ -13,7 +13,8 @@
 namespace lethe::audit {
 namespace {
 
-constexpr absl::string_view kArrow = "<span class=\"to\">\xE2\x86\x92</span>";
+// A line may end before it where a cell is narrow.
+constexpr absl::string_view kArrow = "<wbr><span class=\"to\">\xE2\x86\x92</span>";
 
 void OpenSection(std::string& out, absl::string_view id, absl::string_view heading) {
   absl::StrAppend(&out, "<section id=\"", id, "\" aria-labelledby=\"", id, "-h\">\n<h2 id=\"", id,
@@ -160,7 +161,7 @@ void AppendRow(std::string& out, const ReportRow& row) {
   const StateChange* change = row.change.has_value() ? &*row.change : nullptr;
   absl::StrAppend(&out, "<tr><th scope=\"row\" class=\"n\">", Link(row.sequence),
                   "</th><td class=\"nb\">", ShortTime(row.time), "</td><td class=\"nb\">",
-                  Name(row.kind), "</td><td class=\"n\" data-l=\"Erased\">",
+                  Name(row.kind), "</td><td class=\"n br\" data-l=\"Erased\">",
                   Grouped(row.counts.erased), "</td>");
   if (change == nullptr) {
     absl::StrAppend(&out, "<td></td><td></td><td></td><td></td><td></td><td></td>");
@@ -168,11 +169,11 @@ void AppendRow(std::string& out, const ReportRow& row) {
     const PartitionSizes& before = change->partition_before;
     const PartitionSizes& after = change->partition_after;
     absl::StrAppend(
-        &out, "<td class=\"n\" data-l=\"Margin\">", FromTo(before.margin, after.margin),
-        "</td><td class=\"n\" data-l=\"Error\">", FromTo(before.error, after.error),
-        "</td><td class=\"n\" data-l=\"Reserve\">", FromTo(before.reserve, after.reserve),
+        &out, "<td class=\"n br\" data-l=\"Margin\">", FromTo(before.margin, after.margin),
+        "</td><td class=\"n br\" data-l=\"Error\">", FromTo(before.error, after.error),
+        "</td><td class=\"n br\" data-l=\"Reserve\">", FromTo(before.reserve, after.reserve),
         "</td><td class=\"nb\">", Name(change->verdict), "</td><td class=\"n\" data-l=\"KKT\">",
-        NumberHtml(change->residuals.kkt_residual), "</td><td class=\"n\" data-l=\"Slack\">",
+        NumberHtml(change->residuals.kkt_residual, 2), "</td><td class=\"n\" data-l=\"Slack\">",
         NumberHtml(change->residuals.slack, 2), "</td>");
   }
   absl::StrAppend(&out, "<td>", Tags(row.concerns), "</td></tr>\n");
@@ -219,7 +220,13 @@ void AppendPlot(std::string& out,
                     series[0].name, "</b></li><li class=\"c-edit\"><i class=\"ring\"></i><b>",
                     series[1].name, "</b></li></ul>");
   }
-  absl::StrAppend(&out, plot, "<figcaption>", caption, "</figcaption></figure>\n");
+  absl::StrAppend(&out, plot, "<figcaption>", caption);
+  const auto [first, last] = series[0].plot->RangeOf(0);
+  if (last > first) {
+    absl::StrAppend(&out, "A stroke spans lowest and highest of about ", Grouped(last - first + 1),
+                    " certificates.");
+  }
+  absl::StrAppend(&out, "</figcaption></figure>\n");
 }
 
 }  // namespace
@@ -392,9 +399,10 @@ void AppendStores(std::string& out, const ReportData& data) {
       "</th><th scope=\"col\" class=\"n\">Certificates</th><th scope=\"col\">Evidence, of "
       "the newest</th></tr></thead><tbody>\n");
   for (const ReportData::StoreLine& line : data.stores) {
-    absl::StrAppend(&out, "<tr><th scope=\"row\" class=\"nb\">", Escape(line.store), "</th><td>",
-                    Escape(line.level), "</td><td class=\"n\" data-l=\"Certificates:\">",
-                    Grouped(line.certificates), "</td><td class=\"any full\">");
+    absl::StrAppend(&out, "<tr><th scope=\"row\" class=\"any\">", Escape(line.store),
+                    "</th><td class=\"any\">", Escape(line.level),
+                    "</td><td class=\"n\" data-l=\"Certificates:\">", Grouped(line.certificates),
+                    "</td><td class=\"any full\">");
     if (!line.evidence.empty()) {
       absl::StrAppend(&out, "<bdi>", Escape(line.evidence), "</bdi>");
     }

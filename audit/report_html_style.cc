@@ -37,7 +37,7 @@ sup{font-size:.72em;line-height:0}
 pre{margin:.5rem 0;padding:.75rem 1rem;background:var(--wash);border-left:3px solid var(--rule);
 white-space:pre-wrap;overflow-wrap:anywhere;line-height:1.5}
 .figures{display:grid;grid-template-columns:repeat(4,1fr);margin:1.75rem 0 0;border-top:1px solid var(--rule);border-bottom:1px solid var(--rule)}
-.figures div{padding:.8rem 1rem .7rem 0}
+.figures div{min-width:0;overflow-wrap:anywhere;padding:.8rem 1rem .7rem 0}
 .figures dt{font-size:.85rem;color:var(--soft)}
 .figures dd{margin:0;font:600 1.75rem/1.25 var(--serif);font-variant-numeric:lining-nums tabular-nums}
 .figures .bad{color:var(--bad)}.figures .good{color:var(--good)}
@@ -54,7 +54,7 @@ tbody th{font-weight:600}
 .n{text-align:right;white-space:nowrap}
 th.n+th:not(.n),td.n+td:not(.n){padding-left:.7rem}
 tr>.n:first-child{width:1%;min-width:3rem}.nb{white-space:nowrap}
-.any{overflow-wrap:anywhere;min-width:0}
+.any{overflow-wrap:anywhere;min-width:0}.n.br{white-space:normal;overflow-wrap:anywhere}
 .tag{font-weight:600}.tag.bad{color:var(--bad)}
 .to{color:var(--soft);padding:0 .15em}
 figure{margin:1.25rem 0 0}
@@ -96,7 +96,7 @@ main{padding-top:1.5rem}
 .cards [data-l]::before{content:attr(data-l) " ";color:var(--soft);font-weight:400}
 .cards td:empty{display:none}
 }
-@media screen and (min-width:721px) and (max-width:1060px){
+@media screen and (min-width:721px) and (max-width:1100px){
 .dense thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 .dense tbody,.dense caption{display:block}
 .dense tr{display:grid;grid-template-columns:repeat(4,1fr);gap:.1rem 1rem;padding:.6rem 0;border-bottom:1px solid var(--rule)}

@@ -69,12 +69,12 @@ size_t CountOf(absl::string_view text, absl::string_view part) {
 // its place would break one of these, or would bring an element that the page does not use.
 void ExpectWellFormed(const std::string& page) {
   const std::set<std::string> kKnown = {
-      "html",   "head",   "title",      "style",   "body",   "main",   "header", "section",
-      "footer", "h1",     "h2",         "h3",      "p",      "a",      "dl",     "dt",
-      "dd",     "div",    "table",      "caption", "thead",  "tbody",  "tr",     "th",
-      "td",     "figure", "figcaption", "ul",      "ol",     "li",     "i",      "b",
-      "bdi",    "code",   "pre",        "span",    "strong", "sup",    "svg",    "g",
-      "text",   "meta",   "br",         "line",    "rect",   "circle", "tspan",  "desc"};
+      "html",   "head",    "title", "style", "body", "main", "header", "section", "footer",
+      "h1",     "h2",      "h3",    "p",     "a",    "dl",   "dt",     "dd",      "div",
+      "table",  "caption", "thead", "tbody", "tr",   "th",   "td",     "figure",  "figcaption",
+      "ul",     "ol",      "li",    "i",     "b",    "bdi",  "code",   "pre",     "span",
+      "strong", "sup",     "svg",   "g",     "text", "meta", "br",     "wbr",     "line",
+      "rect",   "circle",  "tspan", "desc"};
   std::vector<std::string> open;
   size_t at = page.find("<html");
   ASSERT_EQ(at, std::string("<!DOCTYPE html>\n").size());
@@ -117,7 +117,7 @@ void ExpectWellFormed(const std::string& page) {
       ASSERT_EQ(page.substr(end + 2, quote - end - 2).find('<'), std::string::npos);
       end = quote + 1;
     }
-    const bool empty = page[end] == '/' || name == "meta" || name == "br";
+    const bool empty = page[end] == '/' || name == "meta" || name == "br" || name == "wbr";
     if (page[end] == '/') ++end;
     ASSERT_EQ(page[end], '>') << page.substr(at, 120);
     if (!empty) open.push_back(name);
