@@ -85,13 +85,14 @@ class Output {
   }
 
   absl::Status Close() {
-    LETHE_RETURN_IF_ERROR(Flush());
-    const int fd = fd_;
+    const absl::Status flushed = Flush();
+    const bool closed = close(fd_) == 0;
+    const int error = errno;
     fd_ = -1;
     written_ = 0;
+    LETHE_RETURN_IF_ERROR(flushed);
     // Network file systems report a failed write here.
-    if (close(fd) != 0) return SystemError(errno, "cannot write the export");
-    return absl::OkStatus();
+    return closed ? absl::OkStatus() : SystemError(error, "cannot write the export");
   }
 
  private:

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# report_check.sh REPORT.html [FOLDER]: looks at report.html in a real browser, 360 and 1280 pixels wide
-# and on A4. Fails when the page is wider than its window, when a text or a drawing sticks out, when a
-# chart is empty, when a heading is missing or when the page tries to load or run anything. With FOLDER, leaves screenshots
-# and the PDF there. Without Chromium ($CHROMIUM, chromium, chromium-browser or google-chrome) it says so
-# and passes: the browser is no dependency of the build.
+# report_check.sh REPORT.html [FOLDER]: looks at report.html in a real browser, 360, 768 and 1280 pixels
+# wide and on A4. Fails when the page is wider than its window, when a text or a drawing sticks out, when
+# labels overlap, when a chart is empty, when a heading is missing, when what needs attention does not come
+# first, or when the page holds something to load or run. With FOLDER, leaves screenshots and the PDF
+# there. Without Chromium ($CHROMIUM, chromium, chromium-browser or google-chrome) it says so and passes:
+# the browser is no dependency of the build.
 set -euo pipefail
 report=$(realpath "$1")
 work=$(mktemp -d)
