@@ -180,7 +180,8 @@ class Verifier {
     }
     const uint64_t first = range && !result_.whole ? expected_.first.value_or(0) : 0;
     const uint64_t last = range && !result_.whole ? expected_.last.value_or(size - 1) : size - 1;
-    if (range && (expected_.last.value_or(size - 1) >= size || first > last)) {
+    if (range && (expected_.last.value_or(size - 1) >= size ||
+                  expected_.first.value_or(0) > expected_.last.value_or(size - 1))) {
       return Good(Wrong(Failure::kTruncated,
                         absl::StrCat("The checkpoint is of ", size,
                                      " certificates, which are fewer than the range needs.")));

@@ -12,8 +12,8 @@ int RunCertificate(const Options& options, const Pins& pins);
 int RunExport(const Options& options, const Pins& pins);
 // A checkpoint by itself.
 int RunCheckpoint(const Options& options, const Pins& pins);
-// A log as JSON Lines.
-int RunChain(const Options& options, const Pins& pins);
+// A memory, solved again. `pins` may be null without a certificate.
+int RunState(const Options& options, const Pins* pins);
 // Whether one log extends another.
 int RunConsistency(const Options& options, const Pins& pins);
 

@@ -40,13 +40,19 @@ must name a file with the consistency proof, a base64 hash a line.
 
 )";
 
-constexpr char kChainFooter[] =
-    R"(PATH is a JSON Lines file (- for standard input) with an object a line,
-  {"sequence":0,"envelope":"base64","leaf":"base64"}
-or a folder with such a file named chain.jsonl, as `lethe certificate export`
-writes it, or with the files N.envelope.json and N.leaf.json for N = 0, 1, ...
+constexpr char kStateFooter[] =
+    R"(For the tenant, who has the tokens: they are solved from scratch and the digest
+of the state is compared with the one of `lethe memory describe`; with
+--certificate also configuration and partition with what was certified. The
+file is one for `lethe insert`, in the order in which the tokens went in.
 
 )";
+
+// A verdict that could not be written was not given.
+int Flushed(int code) {
+  if (std::fflush(stdout) == 0) return code;
+  return Complain(absl::UnavailableError("cannot write to standard output"), kUnreadable);
+}
 
 int Main(int argc, char** argv) {
   CLI::App app("Checks Lethe's certificates of forgetting, offline.", "lethe-verify");
@@ -74,13 +80,6 @@ int Main(int argc, char** argv) {
   AddCommonOptions(*exported, options);
   exported->footer(std::string(kExportFooter) + kFooter);
 
-  CLI::App* chain = app.add_subcommand("chain", "Check a whole log from its first certificate on");
-  chain->add_option("PATH", options.path, "The log: a file or a folder, see below")->required();
-  chain->add_option("--count", options.count, "How many certificates the log must have");
-  chain->add_option("--head", options.head, "Leaf hash (hex) of the last certificate");
-  AddCommonOptions(*chain, options);
-  chain->footer(std::string(kChainFooter) + kFooter);
-
   CLI::App* checkpoint = app.add_subcommand("checkpoint", "Check a checkpoint and its witnesses");
   checkpoint->add_option("FILE", options.path, "The note, or an export; - for standard input")
       ->required();
@@ -95,10 +94,19 @@ int Main(int argc, char** argv) {
   AddCommonOptions(*consistency, options);
   consistency->footer(std::string(kConsistencyFooter) + kFooter);
 
+  CLI::App* state = app.add_subcommand("state", "Solve a memory again from its tokens");
+  AddStateOptions(*state, options.state);
+  AddCommonOptions(*state, options);
+  state->footer(std::string(kStateFooter) + kFooter);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kVerified : kUsage;
+  }
+  // The tokens are the tenant's own: a key is needed for a certificate only.
+  if (state->parsed() && options.state.certificate.empty()) {
+    return Flushed(RunState(options, nullptr));
   }
   const absl::StatusOr<Pins> pins = ReadPins(options);
   if (!pins.ok()) {
@@ -107,14 +115,10 @@ int Main(int argc, char** argv) {
   int code = kUsage;
   if (certificate->parsed()) code = RunCertificate(options, *pins);
   if (exported->parsed()) code = RunExport(options, *pins);
-  if (chain->parsed()) code = RunChain(options, *pins);
   if (checkpoint->parsed()) code = RunCheckpoint(options, *pins);
+  if (state->parsed()) code = RunState(options, &*pins);
   if (consistency->parsed()) code = RunConsistency(options, *pins);
-  // A verdict that could not be written was not given.
-  if (std::fflush(stdout) != 0) {
-    return Complain(absl::UnavailableError("cannot write to standard output"), kUnreadable);
-  }
-  return code;
+  return Flushed(code);
 }
 
 }  // namespace

@@ -47,6 +47,32 @@ void AddReceiptOptions(CLI::App& command, Options& options) {
   command.add_option("--subject", options.subject, "The person, for the receipt");
 }
 
+void AddStateOptions(CLI::App& command, StateOptions& options) {
+  command.add_option("--tokens", options.tokens, "The tokens, in the order of insertion")
+      ->required();
+  command.add_option("--format", options.format, "csv or ndjson (default: by the name)")
+      ->check(CLI::IsMember({"csv", "ndjson"}));
+  command.add_option("--key-columns", options.key_columns, "CSV: columns of the key");
+  command.add_option("--value-columns", options.value_columns, "CSV: columns of the value");
+  command.add_option("--id-columns", options.id_columns, "CSV: columns of the id");
+  command.add_option("--subject-column", options.subject_column, "CSV: column of the subject");
+  command.add_option("--label-columns", options.label_columns, "CSV: columns of the labels");
+  command.add_option("--kernel", options.kernel, "rbf, laplacian or exp_dot (default rbf)")
+      ->check(CLI::IsMember({"rbf", "laplacian", "exp_dot"}));
+  command.add_option("--gamma", options.gamma, "Of rbf and laplacian");
+  command.add_option("--scale", options.scale, "Of exp_dot");
+  command.add_option("--capacity", options.capacity, "As the memory was created");
+  command.add_option("--box", options.box, "As the memory was created");
+  command.add_option("--duplicates", options.duplicates, "shared, oldest-first, newest-first")
+      ->check(CLI::IsMember({"shared", "oldest-first", "newest-first"}));
+  command.add_option("--key-dimension", options.key_dimension, "When there is no token")
+      ->check(CLI::Range(1, 4096));
+  command.add_option("--value-dimension", options.value_dimension, "When there is no token")
+      ->check(CLI::Range(1, 4096));
+  command.add_option("--digest", options.digest, "State digest that the server gave");
+  command.add_option("--certificate", options.certificate, "Certificate of the state, with --key");
+}
+
 absl::StatusOr<Pins> ReadPins(const Options& options) {
   Pins pins;
   for (const std::string& text : options.keys) {

@@ -15,7 +15,29 @@
 
 namespace lethe::audit::cli {
 
+// A memory's configuration and where its tokens are.
+struct StateOptions {
+  std::string tokens;
+  std::string format;
+  std::string id_columns;
+  std::string key_columns;
+  std::string value_columns;
+  std::string subject_column;
+  std::string label_columns;
+  std::string kernel = "rbf";
+  std::optional<double> gamma;
+  std::optional<double> scale;
+  std::optional<double> capacity;
+  std::optional<double> box;
+  std::string duplicates = "shared";
+  std::optional<size_t> key_dimension;
+  std::optional<size_t> value_dimension;
+  std::string digest;
+  std::string certificate;
+};
+
 struct Options {
+  StateOptions state;
   std::string path;
   std::string other;  // the second path of `consistency`
   std::vector<std::string> keys;
@@ -25,8 +47,6 @@ struct Options {
   std::string proof;
   std::optional<uint64_t> first;
   std::optional<uint64_t> last;
-  std::string head;
-  std::optional<uint64_t> count;
   std::string receipt;
   std::string tenant;
   std::string request_id;
@@ -40,6 +60,8 @@ struct Options {
 
 // --key, --origin, --policy, -o, -q.
 void AddCommonOptions(CLI::App& command, Options& options);
+// Everything of StateOptions.
+void AddStateOptions(CLI::App& command, StateOptions& options);
 // --receipt, --tenant, --request-id, --subject.
 void AddReceiptOptions(CLI::App& command, Options& options);
 

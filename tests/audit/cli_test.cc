@@ -14,23 +14,31 @@
 #include "audit/certificate.h"
 #include "audit/dsse.h"
 #include "audit/encoding.h"
+#include "audit/checkpoint.h"
 #include "audit/json.h"
+#include "audit/witness.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/audit/forge.h"
 #include "tests/audit/sample.h"
 
 namespace lethe::audit {
 namespace {
 
 using ::testing::AllOf;
+using testing::Files;
+using testing::Forge;
 using testing::ForgetBody;
 using ::testing::HasSubstr;
 using testing::MakeChain;
 using ::testing::Not;
 using testing::ReadAll;
+using testing::SampleLog;
+using testing::TarOf;
 using testing::TempFolder;
 using testing::VectorSigner;
 using testing::WriteAll;
+using testing::WriteFolder;
 
 struct Outcome {
   int code = -1;
@@ -51,12 +59,6 @@ Outcome Shell(const std::string& command) {
   return outcome;
 }
 
-std::string JsonLine(const SignedCertificate& certificate) {
-  return absl::StrCat("{\"sequence\":", certificate.body.sequence, ",\"envelope\":\"",
-                      Base64(certificate.envelope), "\",\"leaf\":\"", Base64(certificate.leaf),
-                      "\"}\n");
-}
-
 void ExpectEightyColumns(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
@@ -71,10 +73,11 @@ class CliTest : public ::testing::Test {
   void Write(const std::string& name, const std::string& bytes) const {
     WriteAll(folder_ / name, bytes);
   }
-  void WriteLog(const std::string& name, const std::vector<size_t>& order) const {
-    std::string lines;
-    for (const size_t i : order) lines += JsonLine(chain_[i]);
-    Write(name, lines);
+  // Exports this log as a folder and as a .tar.
+  void Export(SampleLog& log, const std::string& name) const {
+    const Files files = Forge(log, log.signers().back());
+    WriteFolder(folder_ / name, files);
+    Write(name + ".tar", TarOf(files));
   }
 
   const Signer signer_ = VectorSigner();
@@ -153,7 +156,7 @@ TEST_F(CliTest, ExitCodesTellTheClass) {
   EXPECT_EQ(Verify("certificate c.json --nonsense").code, 1);
   EXPECT_EQ(Verify("certificate c.json -o yaml").code, 1);
   EXPECT_EQ(Verify("", false).code, 1);
-  EXPECT_EQ(Verify("chain c.json --head zz").code, 1);
+  EXPECT_EQ(Verify("chain c.json").code, 1);
   EXPECT_EQ(Verify("certificate absent.json").code, 2);
   EXPECT_EQ(Verify("certificate c.json --leaf absent.json").code, 2);
   EXPECT_EQ(Verify("certificate .").code, 2);
@@ -173,106 +176,159 @@ TEST_F(CliTest, ExitCodesTellTheClass) {
   ExpectEightyColumns(refused.out);
 }
 
-TEST_F(CliTest, ChecksWholeLogs) {
-  WriteLog("log.jsonl", {0, 1, 2, 3});
-  const Outcome good = Verify("chain log.jsonl");
-  EXPECT_EQ(good.code, 0) << good.out;
-  EXPECT_THAT(good.out, AllOf(HasSubstr("VERIFIED  4 certificates"),
-                              HasSubstr(Hex(chain_[3].leaf_hash)), HasSubstr("--count")));
-  EXPECT_THAT(good.out, ::testing::ContainsRegex("ok +2 +2026-01-31T12:00:00Z +evict +erased 12"));
-  EXPECT_THAT(good.out, ::testing::ContainsRegex("ok +3 +2026-01-31T12:00:00Z +edit +erased 4"));
-  ExpectEightyColumns(good.out);
-  const Outcome anchored =
-      Verify(absl::StrCat("chain - --count 4 --head ", Hex(chain_[3].leaf_hash), " < log.jsonl"));
-  EXPECT_EQ(anchored.code, 0) << anchored.out;
-  EXPECT_THAT(anchored.out, Not(HasSubstr("Without --count")));
-
-  const std::pair<std::vector<size_t>, const char*> broken[] = {
-      {{1, 2, 3}, "missing-head"},
-      {{0, 2, 3}, "sequence-gap"},
-      {{0, 1, 2, 3, 3}, "sequence-repeated"},
-      {{0, 2, 1, 3}, "sequence-gap"},
-      {{0, 1, 2}, "truncated"},
-      {{}, "empty-chain"}};
-  for (const auto& [order, word] : broken) {
-    WriteLog("broken.jsonl", order);
-    // Five: the repeated entry must be refused by its number, not by the count.
-    const Outcome outcome =
-        Verify(absl::StrCat("chain broken.jsonl --count ", std::max<size_t>(4, order.size())));
-    EXPECT_EQ(outcome.code, 5) << word;
-    EXPECT_THAT(outcome.out, HasSubstr(absl::StrCat("REFUSED   ", word)));
-    EXPECT_THAT(Verify("chain broken.jsonl -o json --count 9").out, HasSubstr("\"failure\":"));
+TEST_F(CliTest, ChecksExports) {
+  SampleLog log(5, {2});
+  Export(log, "out");
+  for (const char* path : {"out", "out.tar"}) {
+    const Outcome good = Verify(absl::StrCat("export ", path));
+    EXPECT_EQ(good.code, 0) << good.out;
+    EXPECT_THAT(good.out, AllOf(HasSubstr("VERIFIED  5 certificates, the whole log"),
+                                HasSubstr(Hex(log.certificates()[4].leaf_hash)),
+                                HasSubstr("from certificate 3 on")));
+    ExpectEightyColumns(good.out);
+    EXPECT_EQ(Verify(absl::StrCat("export ", path, " -q")).out,
+              "VERIFIED  5 certificates, the whole log\n");
   }
-  const Outcome json = Verify("chain log.jsonl -o json");
-  WriteLog("broken.jsonl", {0, 1, 3});
-  ExpectEightyColumns(Verify("chain broken.jsonl").out);
-  EXPECT_THAT(json.out, AllOf(HasSubstr("\"entries\":4"), HasSubstr("\"failure\":\"verified\"")));
+  const Outcome json = Verify("export out.tar -o json");
+  const Json report =
+      ParseJson(json.out.substr(0, json.out.size() - 1), JsonForm::kCanonical).value();
+  EXPECT_EQ(*report.Find("failure")->as_string(), "verified");
+  EXPECT_EQ(*report.Find("certificates")->as_integer(), 5u);
+  EXPECT_EQ(report.Find("keys")->as_array()->size(), 2u);
+  EXPECT_EQ(*report.Find("checkpoint")->Find("size")->as_integer(), 5u);
+
+  Write("out/certificates/000/000001.tlog-proof", "c2sp.org/tlog-proof@v1\nindex 1\n");
+  const Outcome malformed = Verify("export out");
+  EXPECT_EQ(malformed.code, 3);
+  EXPECT_THAT(malformed.out, AllOf(HasSubstr("REFUSED   malformed-proof at certificate 1"),
+                                   HasSubstr("in certificates/000/000001.tlog-proof"),
+                                   Not(HasSubstr("VERIFIED"))));
+  ExpectEightyColumns(malformed.out);
+  EXPECT_THAT(Verify("export out -o json").out,
+              AllOf(HasSubstr("\"failure\":\"malformed-proof\""), HasSubstr("\"sequence\":1"),
+                    HasSubstr("\"file\":\"certificates/000/000001.tlog-proof\"")));
+  std::filesystem::remove(folder_ / "out/certificates/000/000001.tlog-proof");
+  EXPECT_EQ(Verify("export out").code, 5);
+  EXPECT_EQ(Verify("export absent").code, 2);
+  EXPECT_EQ(Verify("export out.tar --first 9").code, 5);
+  EXPECT_EQ(Verify("export out.tar --threads 0").code, 1);
+  const std::string other = VectorSigner(testing::kOrigin, 1).verification_key().vkey();
+  const std::string elsewhere = VectorSigner("x", 1).verification_key().vkey();
+  EXPECT_EQ(Verify(absl::StrCat("export out.tar --key '", other, "'"), false).code, 4);
+  EXPECT_EQ(Verify(absl::StrCat("export out.tar --key '", other, "'")).code, 4);
+  EXPECT_EQ(Verify(absl::StrCat("export out.tar --key '", elsewhere, "'")).code, 1);
+  EXPECT_EQ(Verify("export out.tar", false).code, 1);
+  EXPECT_EQ(Verify("export out.tar > /dev/full").code, 2);
 }
 
-TEST_F(CliTest, ReadsLinesInAnyFormAndRefusesOtherContent) {
-  const std::string line = JsonLine(chain_[0]);
-  Write("spaced.jsonl", absl::StrReplaceAll(line, {{",", " ,\t"}, {":", " : "}}));
-  EXPECT_EQ(Verify("chain spaced.jsonl").code, 0);
-  Write("unended.jsonl", line.substr(0, line.size() - 1));
-  EXPECT_EQ(Verify("chain unended.jsonl").code, 0);
-  for (const std::string& bad :
-       {line + "\n", "[" + line, absl::StrReplaceAll(line, {{"leaf", "leef"}}),
-        absl::StrReplaceAll(line, {{"\"sequence\":0,", ""}}),
-        absl::StrReplaceAll(line, {{"\"sequence\":0", "\"sequence\":\"0\""}}),
-        absl::StrReplaceAll(line, {{"\"leaf\":\"", "\"leaf\":\"-"}}),
-        std::string(size_t{3} << 20, ' ')}) {
-    Write("bad.jsonl", bad);
-    const Outcome outcome = Verify("chain bad.jsonl");
-    EXPECT_EQ(outcome.code, 3) << outcome.out;
-    EXPECT_THAT(outcome.out, HasSubstr("lethe-verify: line "));
+TEST_F(CliTest, ProofsCheckpointsAndWitnesses) {
+  SampleLog log(5);
+  const WitnessSigner witness =
+      WitnessSigner::FromSeed("witness.example/w", std::string(32, 'w')).value();
+  Note note = ParseNote(log.checkpoint()).value();
+  note.signatures.push_back(witness.Cosign(note.text, 1770000001).value());
+  log.set_checkpoint(SerializeNote(note));
+  Export(log, "out");
+  Write("policy", absl::StrCat("log ", key_, "\nwitness w ", witness.key().vkey(), "\nquorum w\n"));
+  Write("strict", absl::StrCat("witness w ", VectorSigner("x", 3).verification_key().vkey(), "\n"));
+  const std::string c = "certificate out/certificates/000/000003.envelope.json --proof ";
+  for (const char* proof :
+       {"out/certificates/000/000003.tlog-proof", "out/certificates/000/000003.sigstore.json"}) {
+    const Outcome good = Verify(c + proof);
+    EXPECT_EQ(good.code, 0) << good.out;
+    EXPECT_THAT(good.out, ::testing::ContainsRegex("ok +proof"));
+    EXPECT_THAT(good.out, ::testing::ContainsRegex("size +5"));
   }
-  EXPECT_EQ(Verify("chain absent.jsonl").code, 2);
+  const Outcome other = Verify(c + "out/certificates/000/000002.tlog-proof");
+  EXPECT_EQ(other.code, 5);
+  EXPECT_THAT(other.out, AllOf(HasSubstr("proof-mismatch"), Not(HasSubstr("VERIFIED"))));
+  EXPECT_THAT(other.out, ::testing::ContainsRegex("FAILED +proof"));
+  EXPECT_EQ(Verify(c + "out/certificates/000/000002.sigstore.json").code, 5);
+  EXPECT_EQ(Verify(c + "out/keys.txt").code, 3);
+  EXPECT_EQ(Verify(c + "absent").code, 2);
+  // Cosignatures are in the tlog-proof; a bundle has none.
+  EXPECT_EQ(Verify(c + "out/certificates/000/000003.tlog-proof --policy policy", false).code, 0);
+  EXPECT_EQ(Verify(c + "out/certificates/000/000003.sigstore.json --policy policy").code, 4);
+
+  for (const char* path : {"out", "out.tar", "out/checkpoint"}) {
+    const Outcome good = Verify(absl::StrCat("checkpoint ", path, " --policy policy"), false);
+    EXPECT_EQ(good.code, 0) << good.out;
+    EXPECT_THAT(good.out, HasSubstr("by w at 1770000001"));
+  }
+  EXPECT_EQ(Verify("export out --policy policy", false).code, 0);
+  EXPECT_EQ(Verify("checkpoint out/keys.txt").code, 3);
+  EXPECT_EQ(Verify("checkpoint out --policy absent").code, 2);
+  EXPECT_EQ(Verify("checkpoint out --policy strict").code, 1);
+  EXPECT_EQ(Verify("checkpoint out --origin other").code, 5);
 }
 
-TEST_F(CliTest, ReadsAFolder) {
-  const auto write_entry = [&](size_t name, size_t content) {
-    Write(absl::StrCat("000", name, ".envelope.json"), chain_[content].envelope);
-    Write(absl::StrCat("000", name, ".leaf.json"), chain_[content].leaf);
+TEST_F(CliTest, ShowsForksAndShrunkLogs) {
+  SampleLog log(6);
+  SampleLog shorter(4);
+  SampleLog forked(3);
+  for (int i = 0; i < 3; ++i) forked.Append(testing::ShreddedBody());
+  forked.SignAgain();
+  Export(log, "new");
+  Export(shorter, "old");
+  Export(forked, "fork");
+  Write("fork4", forked.CheckpointAt(4, signer_));
+  Write("zero", SignCheckpoint({testing::kOrigin, 0, EmptyRoot()}, signer_).value());
+  const auto node = [&log](int level, uint64_t index) { return log.Node(level, index); };
+  std::string proof;
+  const std::vector<Digest> hashes = ConsistencyProof(4, 6, node).value();
+  for (const Digest& hash : hashes) {
+    proof += Base64(hash) + "\n";
+  }
+  Write("proof", proof);
+  const auto code = [&](const std::string& arguments) {
+    return Verify("consistency " + arguments).code;
   };
-  const Outcome nothing = Verify("chain .");
-  EXPECT_EQ(nothing.code, 3);
-  EXPECT_THAT(nothing.out, AllOf(HasSubstr("chain.jsonl"), HasSubstr("N.envelope.json")));
-  for (size_t i = 0; i < 4; ++i) write_entry(i, i);
-  Write("README", "not an entry");
-  EXPECT_EQ(Verify("chain . --count 4").code, 0);
-  write_entry(2, 3);
-  EXPECT_THAT(Verify("chain .").out, HasSubstr("sequence-mismatch"));
-  write_entry(2, 2);
-  std::filesystem::remove(folder_ / "0001.leaf.json");
-  EXPECT_EQ(Verify("chain .").code, 3);
-  Write("0001.leaf.json", chain_[1].leaf);
-  Write("1.leaf.json", chain_[1].leaf);
-  EXPECT_EQ(Verify("chain .").code, 3);
+  for (const char* old : {"old", "old.tar", "old/checkpoint", "new", "new/checkpoint"}) {
+    EXPECT_EQ(code(absl::StrCat(old, " new")), 0) << old;
+    EXPECT_EQ(code(absl::StrCat(old, " new.tar")), 0) << old;
+  }
+  EXPECT_EQ(code("new old"), 6);
+  EXPECT_EQ(code("new/checkpoint old/checkpoint"), 6);
+  EXPECT_EQ(code("fork new"), 6);
+  EXPECT_EQ(code("fork/checkpoint new/checkpoint"), 6);
+  EXPECT_EQ(code("fork4 new.tar"), 6);
+  EXPECT_EQ(code("zero new"), 6);
+  EXPECT_EQ(code("zero new/checkpoint"), 6);
+  EXPECT_EQ(code("old/checkpoint new/checkpoint"), 1);
+  EXPECT_EQ(code("old/checkpoint new/checkpoint --proof proof"), 0);
+  EXPECT_EQ(code("fork4 new/checkpoint --proof proof"), 5);
+  EXPECT_EQ(code("old/checkpoint new/checkpoint --proof zero"), 3);
+  EXPECT_EQ(code("absent new"), 2);
+  EXPECT_EQ(code("old/keys.txt new"), 3);
+  EXPECT_THAT(Verify("consistency fork new").out,
+              AllOf(HasSubstr("REFUSED   inconsistent"), HasSubstr("forked")));
+  EXPECT_THAT(Verify("consistency new old").out, HasSubstr("shrank"));
 }
 
-TEST_F(CliTest, ReadsTheFolderOfAnExport) {
-  std::filesystem::create_directory(folder_ / "out");
-  WriteLog("out/chain.jsonl", {0, 1, 2, 3});
-  Write("out/0-01234567.json", chain_[0].envelope);
-  const Outcome whole = Verify("chain out --count 4");
-  EXPECT_EQ(whole.code, 0) << whole.out;
-  EXPECT_THAT(whole.out, HasSubstr("VERIFIED  4 certificates"));
-  WriteLog("out/chain.jsonl", {0, 1, 3});
-  EXPECT_EQ(Verify("chain out").code, 5);
-  // The file counts, whatever lies beside it and even when it cannot be read.
-  Write("out/0.envelope.json", chain_[0].envelope);
-  Write("out/0.leaf.json", chain_[0].leaf);
-  EXPECT_EQ(Verify("chain out").code, 5);
-  std::filesystem::remove(folder_ / "out/chain.jsonl");
-  EXPECT_EQ(Verify("chain out").code, 0);
-  std::filesystem::create_symlink("absent", folder_ / "out/chain.jsonl");
-  EXPECT_EQ(Verify("chain out").code, 2);
-}
-
-TEST_F(CliTest, AnEmptyLogHasNoPlace) {
-  WriteLog("empty.jsonl", {});
-  EXPECT_EQ(Verify("chain empty.jsonl").out,
-            "REFUSED   empty-chain\n              There is no certificate to verify.\n");
+TEST_F(CliTest, ReceiptsOpenTheirCertificate) {
+  SampleLog log(1);
+  Export(log, "out");
+  const std::string salt(64, '1');
+  Write("answer.json", absl::StrCat("{\"certificate_id\": \"", log.certificates()[0].id,
+                                    "\", \"erased\": 4, \"receipt\": {\"request_salt\": \"", salt,
+                                    "\", \"subject_salt\": \"", salt, "\"}}"));
+  const std::string who =
+      " --receipt answer.json --tenant clinic --request-id request-1 --subject patient-17";
+  const std::string c = "certificate out/certificates/000/000000.envelope.json";
+  EXPECT_EQ(Verify(c + who).code, 0);
+  EXPECT_THAT(Verify(c + who).out, ::testing::ContainsRegex("ok +receipt"));
+  EXPECT_THAT(Verify("export out.tar" + who).out, HasSubstr("opens certificate 0"));
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"patient-17", "patient-18"}, {"clinic", "other"}, {"request-1", "request-2"}}) {
+    const std::string wrong = absl::StrReplaceAll(who, {{from, to}});
+    EXPECT_EQ(Verify(c + wrong).code, 7);
+    EXPECT_EQ(Verify("export out" + wrong).code, 7);
+    EXPECT_THAT(Verify(c + wrong).out, HasSubstr("receipt-mismatch"));
+  }
+  EXPECT_EQ(Verify(c + " --receipt answer.json").code, 1);
+  EXPECT_EQ(Verify(c + " --receipt absent --tenant t --request-id r").code, 2);
+  Write("answer.json", "{\"receipt\":{\"request_salt\":\"11\"}}");
+  EXPECT_EQ(Verify(c + who).code, 1);
 }
 
 TEST_F(CliTest, WrapsLongTextAndCannotBeSteeredByIt) {
@@ -296,7 +352,8 @@ TEST_F(CliTest, WrapsLongTextAndCannotBeSteeredByIt) {
 }
 
 TEST_F(CliTest, HelpExplainsAndVersionAnswers) {
-  for (const char* arguments : {"--help", "certificate --help", "chain --help"}) {
+  for (const char* arguments : {"--help", "certificate --help", "export --help",
+                                "checkpoint --help", "consistency --help"}) {
     const Outcome help = Verify(arguments, false);
     EXPECT_EQ(help.code, 0);
     EXPECT_THAT(help.out, AllOf(HasSubstr("Exit status\n  0 verified"), HasSubstr("Pin a key")));
