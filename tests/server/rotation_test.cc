@@ -46,7 +46,9 @@ class RotationTest : public testing::Test {
  protected:
   RotationTest() {
     for (const char* tenant : {"t", "u", "v"}) {
-      if (tenant != std::string("t")) EXPECT_THAT(service_->CreateTenant(tenant, {}), IsOk());
+      if (tenant != std::string("t")) {
+        EXPECT_THAT(service_->CreateTenant(tenant, {}), IsOk());
+      }
       EXPECT_THAT(service_->CreateMemory(tenant, "m", SmallConfig(), {}), IsOk());
       EXPECT_THAT(service_->Insert(tenant, "m", Spiral(8), {}), IsOk());
       // "v" has an empty log: it hands over all the same, since its key may be pinned already.
@@ -125,8 +127,8 @@ TEST_F(RotationTest, AnInterruptedRotationIsFinishedAtTheNextStart) {
   for (const auto& [step, times] : ends) {
     SCOPED_TRACE(absl::StrCat(step, " ", times));
     Harness fresh;
-    for (const char* tenant : {"t", "u", "v"}) {
-      if (tenant != std::string("t")) EXPECT_THAT(fresh->CreateTenant(tenant, {}), IsOk());
+    for (const char* tenant : {"u", "v"}) {
+      EXPECT_THAT(fresh->CreateTenant(tenant, {}), IsOk());
     }
     fresh.MakeMemory("m");
     fresh.Insert("m", Spiral(6));
