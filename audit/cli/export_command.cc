@@ -74,6 +74,9 @@ int Report(const Options& options, const ExportResult& result, absl::string_view
   if (result.receipt_sequence.has_value()) {
     Print(Field("receipt", absl::StrCat("opens certificate ", *result.receipt_sequence)));
   }
+  if (options.skip_report) {
+    Print("  note        report.html was not checked: do not rely on it.\n");
+  }
   if (!result.whole) {
     Print(
         "  note        A range: nothing is said about the other certificates of the\n"
@@ -91,6 +94,7 @@ ExportExpectations ExpectationsOf(const Options& options, const Pins& pins) {
   expected.first = options.first;
   expected.last = options.last;
   expected.threads = options.threads;
+  expected.skip_report = options.skip_report;
   return expected;
 }
 

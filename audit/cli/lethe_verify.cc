@@ -76,6 +76,8 @@ int Main(int argc, char** argv) {
   exported->add_option("--last", options.last, "Last certificate of a range");
   exported->add_option("--threads", options.threads, "How many at once (default: processors)")
       ->check(CLI::Range(1, 64));
+  exported->add_flag("--skip-report", options.skip_report,
+                     "Leave report.html alone: another version made it");
   AddReceiptOptions(*exported, options);
   AddCommonOptions(*exported, options);
   exported->footer(std::string(kExportFooter) + kFooter);

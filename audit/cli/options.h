@@ -52,6 +52,7 @@ struct Options {
   std::string request_id;
   std::string subject;
   int threads = 0;
+  bool skip_report = false;
   std::string output = "text";
   bool quiet = false;
 
