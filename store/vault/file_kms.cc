@@ -29,6 +29,7 @@ namespace {
 
 constexpr absl::string_view kPrefix = "kek-";
 constexpr absl::string_view kDraftPrefix = ".new-";
+constexpr absl::string_view kDiscardedPrefix = ".old-";
 constexpr size_t kEpochDigits = 10;
 constexpr absl::string_view kMagic = "LETHEKEK";
 constexpr uint8_t kVersion = 1;
@@ -238,7 +239,7 @@ absl::Status FileKms::Load() {
 
   for (const std::string& name : names) {
     if (name == "." || name == "..") continue;
-    if (absl::StartsWith(name, kDraftPrefix)) {
+    if (absl::StartsWith(name, kDraftPrefix) || absl::StartsWith(name, kDiscardedPrefix)) {
       LETHE_RETURN_IF_ERROR(Erase(name));
       continue;
     }
@@ -266,8 +267,6 @@ absl::Status FileKms::LoadFile(const std::string& name, uint32_t epoch) {
   SecretBytes bytes(kFileBytes);
   LETHE_ASSIGN_OR_RETURN(const size_t size, ReadFile(file.get(), bytes, path));
   const bool whole = size == kFileBytes && info.st_size == static_cast<off_t>(kFileBytes);
-  if (whole && bytes.Equals(SecretBytes(kFileBytes))) return Erase(name);
-
   SecretBytes expected(kFileBytes);
   WriteHeader(epoch, expected);
   std::copy_n(bytes.data() + kKeyOffset, kDataKeyBytes, expected.data() + kKeyOffset);
@@ -359,6 +358,18 @@ absl::Status FileKms::Erase(const std::string& name) const {
   return SyncFolder(folder_, path_);
 }
 
+absl::Status FileKms::EraseEpoch(uint32_t epoch) const {
+  const std::string name = FileName(epoch);
+  const std::string discarded = absl::StrCat(kDiscardedPrefix, name);
+  // The name goes first, so that a file that is half overwritten is never taken for a KEK.
+  if (::renameat2(folder_, name.c_str(), folder_, discarded.c_str(), RENAME_NOREPLACE) != 0 &&
+      errno != ENOENT) {
+    return SystemError("rename", absl::StrCat(path_, "/", name));
+  }
+  LETHE_RETURN_IF_ERROR(SyncFolder(folder_, path_));
+  return Erase(discarded);
+}
+
 absl::StatusOr<std::vector<uint32_t>> FileKms::Epochs() {
   if (keys_.empty()) {
     return absl::FailedPreconditionError(
@@ -429,14 +440,14 @@ absl::Status FileKms::Destroy(uint32_t epoch) {
         absl::StrCat("KEK: epoch ", epoch, " is the current one; rotate first"));
   }
   keys_.erase(epoch);
-  return Erase(FileName(epoch));
+  return EraseEpoch(epoch);
 }
 
 absl::Status FileKms::DestroyAll() {
   std::vector<uint32_t> epochs;
   for (const auto& [epoch, key] : keys_) epochs.push_back(epoch);
   for (uint32_t epoch : epochs) {
-    LETHE_RETURN_IF_ERROR(Erase(FileName(epoch)));
+    LETHE_RETURN_IF_ERROR(EraseEpoch(epoch));
     keys_.erase(epoch);
   }
   return absl::OkStatus();

@@ -11,11 +11,11 @@
 //   16  32  key
 //   48  16  SHA-256("lethe-kek-file" 00 01 || bytes 0 to 47), first 16 bytes
 //
-// A file appears under its name complete and synced, or not at all. Destroying one overwrites it
-// with zeros, syncs, unlinks, syncs the folder. Open finishes what a crash left: a file of zeros is
-// a destruction cut short, a file ".new-*" a creation. File systems and disks may keep blocks that
-// were overwritten: where that matters, the folder belongs on an encrypted or a small, dedicated
-// device, or the KEK into another Kms.
+// A file appears under its name complete and synced, or not at all. Destroying one renames it to
+// ".old-*", overwrites it with zeros, syncs, reads it back, unlinks, syncs the folder. Open
+// finishes what a crash left: it erases ".old-*", and ".new-*" of a creation. File systems and
+// disks may keep blocks that were overwritten: where that matters, the folder belongs on an
+// encrypted or a small, dedicated device, or the KEK into another Kms.
 //
 // The keys are read once, when the folder is opened, and kept in SecretBytes.
 //
@@ -74,6 +74,7 @@ class FileKms final : public Kms {
   absl::Status CreateEpoch(uint32_t epoch);
   // Overwrites, unlinks and syncs; OK when there is no such file.
   absl::Status Erase(const std::string& name) const;
+  absl::Status EraseEpoch(uint32_t epoch) const;
   absl::StatusOr<SealingKey*> Find(uint32_t epoch);
 
   std::string path_;
