@@ -155,7 +155,7 @@ done
 sed 's/"hashes":\["[^"]*",/"hashes":[/' "$bundle" >"$work/bad.json"; sigstore_refuses "a hash left out"
 sed 's/"logIndex":"7"/"logIndex":"8"/g' "$bundle" >"$work/bad.json"; sigstore_refuses "another index"
 sed 's/\\n300\\n/\\n301\\n/' "$bundle" >"$work/bad.json"; sigstore_refuses "another size in the checkpoint"
-sed 's/"treeSize":"300"/"treeSize":"0"/' "$bundle" >"$work/bad.json"; sigstore_refuses "size 0"
+sed 's/\\n300\\n/\\n0\\n/' "$bundle" >"$work/bad.json"; sigstore_refuses "size 0 in the checkpoint"
 sed 's/"tlogEntries":\[{.*}\]/"tlogEntries":[]/' "$bundle" >"$work/bad.json"; sigstore_refuses "no entry"
 cp "$bundle" "$work/bad.json"; flip "$work/bad.json" 60; sigstore_refuses "a byte of the payload"
 cp "$bundle" "$work/bad.json"
