@@ -37,6 +37,7 @@ struct InsertAck {
     ItemError error;
   };
   std::vector<Rejection> rejections;
+  StateAfter state;
 };
 
 // One attempt of an insert stream, without retrying: InsertWriter (client/insert_writer.h) does

@@ -104,6 +104,13 @@ ItemError FromWire(const v1::ItemError& wire) {
           .message = wire.message()};
 }
 
+template <typename Wire>
+StateAfter StateFromWire(const Wire& wire) {
+  return {.phase = PhaseFromWire(wire.phase()),
+          .partition = FromWire(wire.partition()),
+          .verdict = VerdictFromWire(wire.verdict())};
+}
+
 InsertResult FromWire(const v1::InsertResponse& wire) {
   InsertResult result;
   result.tokens.reserve(static_cast<size_t>(wire.results_size()));
@@ -116,9 +123,7 @@ InsertResult FromWire(const v1::InsertResponse& wire) {
   result.inserted = wire.inserted();
   result.unchanged = wire.unchanged();
   result.rejected = wire.rejected();
-  result.phase = PhaseFromWire(wire.phase());
-  result.partition = FromWire(wire.partition());
-  result.verdict = VerdictFromWire(wire.verdict());
+  result.state = StateFromWire(wire);
   return result;
 }
 
@@ -134,6 +139,7 @@ InsertAck FromWire(const v1::InsertStreamResponse& wire) {
                               .id = rejection.id(),
                               .error = FromWire(rejection.error())});
   }
+  ack.state = StateFromWire(wire);
   return ack;
 }
 

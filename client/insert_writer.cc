@@ -233,6 +233,7 @@ absl::Status InsertWriter::Apply(const InsertAck& ack) {
   totals.inserted += ack.inserted;
   totals.unchanged += ack.unchanged;
   totals.rejected += ack.rejected;
+  summary_.state = ack.state;
   bool advanced = false;
   while (sent_ > 0 && unacknowledged_.front().batch.sequence <= ack.acknowledged_sequence) {
     totals.acknowledged += unacknowledged_.front().batch.tokens.size();

@@ -46,6 +46,7 @@ struct InsertSummary {
   InsertProgress totals;
   // The first InsertWriterOptions::max_kept_rejections of them; totals.rejected counts all.
   std::vector<RejectedToken> rejections;
+  StateAfter state;  // after everything acknowledged so far; unspecified before that
 };
 
 struct InsertWriterOptions {

@@ -137,14 +137,19 @@ struct InsertedToken {
   ItemError error;  // only with kRejected
 };
 
+// Of a memory after a change.
+struct StateAfter {
+  MemoryPhase phase = MemoryPhase::kUnspecified;
+  Partition partition;
+  Verdict verdict = Verdict::kUnspecified;
+};
+
 struct InsertResult {
   std::vector<InsertedToken> tokens;  // one a token, in the order of the call
   uint64_t inserted = 0;
   uint64_t unchanged = 0;
   uint64_t rejected = 0;
-  MemoryPhase phase = MemoryPhase::kUnspecified;
-  Partition partition;
-  Verdict verdict = Verdict::kUnspecified;  // on the state after
+  StateAfter state;
 };
 
 enum class QueryPosition : uint8_t {

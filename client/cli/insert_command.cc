@@ -79,7 +79,7 @@ class Import {
       context_.Note(
           absl::StrCat(FormatCount(named_faults_ - kMaxNamedFaults), " more lines were refused"));
     }
-    PrintSummary(writer->summary().totals);
+    PrintSummary(writer->summary().totals, writer->summary().state);
     if (!status.ok()) return context_.RpcError(status);
     if (!failure_.empty()) return context_.FileError(failure_);
     if (stopped_) {
@@ -127,7 +127,7 @@ class Import {
     context_.io().err << "lethe: " << input_.name() << ": " << message << "\n";
   }
 
-  void PrintSummary(const client::InsertProgress& totals) {
+  void PrintSummary(const client::InsertProgress& totals, const client::StateAfter& state) {
     const double seconds = absl::ToDoubleSeconds(progress_.elapsed());
     const double rate = static_cast<double>(totals.acknowledged) / std::max(seconds, 1e-9);
     Fields fields = {{"inserted", FormatCount(totals.inserted)},
@@ -137,16 +137,17 @@ class Import {
     if (skipped_ > 0) fields.push_back({"missing, skipped", FormatCount(skipped_)});
     if (totals.resumed > 0) fields.push_back({"resumed", FormatCount(totals.resumed)});
     fields.push_back({"tokens per second", FormatCount(static_cast<uint64_t>(rate))});
-    Print(context_,
-          {{"inserted", totals.inserted},
-           {"unchanged", totals.unchanged},
-           {"rejected", totals.rejected},
-           {"bad_lines", bad_lines_},
-           {"missing_skipped", skipped_},
-           {"resumed", totals.resumed},
-           {"seconds", seconds},
-           {"tokens_per_second", rate}},
-          RenderFields(fields));
+    Json json = {{"inserted", totals.inserted}, {"unchanged", totals.unchanged},
+                 {"rejected", totals.rejected}, {"bad_lines", bad_lines_},
+                 {"missing_skipped", skipped_}, {"resumed", totals.resumed},
+                 {"seconds", seconds},          {"tokens_per_second", rate}};
+    if (state.verdict != client::Verdict::kUnspecified) {
+      fields.push_back({"partition", Text(state.partition)});
+      fields.push_back({"verdict", Text(state.verdict)});
+      json["partition"] = ToJson(state.partition);
+      json["verdict"] = Text(state.verdict);
+    }
+    Print(context_, json, RenderFields(fields));
   }
 
   Context& context_;

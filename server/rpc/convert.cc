@@ -229,6 +229,12 @@ void ToProto(const service::ItemError& from, v1::ItemError* to) {
   to->set_message(from.message);
 }
 
+void SetState(const service::InsertReply& from, v1::InsertStreamResponse* to) {
+  to->set_phase(ToProto(from.phase));
+  ToProto(from.partition, to->mutable_partition());
+  to->set_verdict(static_cast<v1::Verdict>(from.verdict));
+}
+
 void ToProto(const service::InsertReply& from, v1::InsertResponse* to) {
   for (const service::InsertItem& item : from.results) {
     v1::InsertResult* result = to->add_results();

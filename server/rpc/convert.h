@@ -30,6 +30,8 @@ audit::ExportRange FromProto(const v1::ExportRequest& request);
 void ToProto(const service::TenantInfo& from, v1::Tenant* to);
 void ToProto(const service::MemoryInfo& from, v1::Memory* to);
 void ToProto(const service::InsertReply& from, v1::InsertResponse* to);
+// The state after; an acknowledgement's other members are sums over several replies.
+void SetState(const service::InsertReply& from, v1::InsertStreamResponse* to);
 void ToProto(const service::ItemError& from, v1::ItemError* to);
 void ToProto(const service::QueryReply& from, v1::QueryResponse* to);
 void ToProto(const service::ForgetReply& from, v1::ForgetResponse* to);

@@ -210,6 +210,7 @@ absl::Status InsertStream::Commit(Group group, v1::InsertStreamResponse* respons
   response->set_inserted(inserted);
   response->set_unchanged(unchanged);
   response->set_rejected(rejected);
+  SetState(replies.back(), response);
   return absl::OkStatus();
 }
 

@@ -49,7 +49,7 @@ class FakeInsertStream : public InsertStream {
     std::lock_guard<std::mutex> lock(mutex_);
     if (over_) return false;
     FakeConnection::State& state = **server_.Find(name_);
-    InsertAck ack{.acknowledged_sequence = batch.sequence};
+    InsertAck ack{.acknowledged_sequence = batch.sequence, .state = {.verdict = Verdict::kProven}};
     for (uint32_t i = 0; i < batch.tokens.size(); ++i) {
       const Token& token = batch.tokens[i];
       if (token.id == server_.rejected_id || token.key.size() != state.config.key_dimension) {

@@ -420,8 +420,8 @@ TEST_F(GrpcTest, ValuesCrossTheWire) {
   EXPECT_EQ(inserted->tokens[1].outcome, InsertOutcome::kRejected);
   EXPECT_EQ(inserted->tokens[1].error,
             (ItemError{absl::StatusCode::kInvalidArgument, "tokens[1].key[0]", "NaN"}));
-  EXPECT_EQ(inserted->partition, (Partition{.reserve = 3}));
-  EXPECT_EQ(inserted->verdict, Verdict::kProven);
+  EXPECT_EQ(inserted->state.partition, (Partition{.reserve = 3}));
+  EXPECT_EQ(inserted->state.verdict, Verdict::kProven);
 
   const absl::StatusOr<QueryResult> result =
       client.Query({.name = name_, .queries = {{1.5}, {-1}}, .top_tokens = 1});

@@ -37,6 +37,9 @@ class StreamTest : public RpcTest {
       sum->set_unchanged(sum->unchanged() + ack.unchanged());
       sum->set_rejected(sum->rejected() + ack.rejected());
       sum->mutable_rejections()->MergeFrom(ack.rejections());
+      sum->set_phase(ack.phase());
+      *sum->mutable_partition() = ack.partition();
+      sum->set_verdict(ack.verdict());
       if (ack.acknowledged_sequence() >= sequence) return true;
     }
     return false;
@@ -57,6 +60,13 @@ TEST_F(StreamTest, AcknowledgesInOrderWhatIsDurable) {
     ASSERT_TRUE(ReadUpTo(*stream, sequence, &sum));
     EXPECT_EQ(sum.acknowledged_sequence(), sequence);
     EXPECT_EQ(Tokens(), 3 * sequence / 5);
+    // The state that was acknowledged, with its verdict.
+    const auto memory = harness_->GetMemory("t", "m");
+    EXPECT_EQ(sum.partition().margin(), memory->partition.margin);
+    EXPECT_EQ(sum.partition().error(), memory->partition.error);
+    EXPECT_EQ(sum.partition().reserve(), memory->partition.reserve);
+    EXPECT_NE(sum.phase(), v1::MEMORY_PHASE_UNSPECIFIED);
+    EXPECT_EQ(sum.verdict(), v1::VERDICT_PROVEN);
   }
   stream->WritesDone();
   v1::InsertStreamResponse none;
