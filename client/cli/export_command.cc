@@ -16,6 +16,7 @@
 #include "audit/export_sinks.h"
 #include "client/cli/commands.h"
 #include "client/cli/exit_codes.h"
+#include "client/cli/numbers.h"
 #include "client/cli/render.h"
 #include "core/base/status_macros.h"
 
@@ -131,8 +132,10 @@ void AddExportCommand(CLI::App& app, Context& context, Action& action) {
       ->required()
       ->type_name("PATH");
   verb->add_option("--first", arguments->first, "Sequence number to begin at (default 0)")
+      ->check(CheckDigits)
       ->type_name("N");
   verb->add_option("--last", arguments->last, "Sequence number to end with (default: the end)")
+      ->check(CheckDigits)
       ->type_name("N");
   verb->callback([&context, &action, arguments] {
     action = [&context, arguments] { return Export(context, *arguments); };

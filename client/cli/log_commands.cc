@@ -10,6 +10,7 @@
 #include "audit/tree_proof.h"
 #include "client/cli/commands.h"
 #include "client/cli/exit_codes.h"
+#include "client/cli/numbers.h"
 #include "client/cli/render.h"
 #include "client/cli/small_file.h"
 #include "core/base/status_macros.h"
@@ -241,6 +242,7 @@ void AddLogCommands(CLI::App& app, Context& context, Action& action) {
       ->required()
       ->type_name("");
   prove->add_option("--size", arguments->size, "Of the log (default: as it is now)")
+      ->check(CheckDigits)
       ->type_name("N");
   prove->add_option("--out", arguments->out, "Write the tlog-proof to a file")->type_name("PATH");
   prove->callback([&context, &action, arguments] {
@@ -253,8 +255,10 @@ void AddLogCommands(CLI::App& app, Context& context, Action& action) {
   CLI::App* consistency = AddVerb(*log, "consistency", "Prove that the log continues what it was");
   consistency->add_option("old", arguments->old_size, "The earlier size, at least 1")
       ->required()
+      ->check(CheckDigits)
       ->type_name("");
   consistency->add_option("new", arguments->new_size, "The later size (default: as it is now)")
+      ->check(CheckDigits)
       ->type_name("");
   consistency
       ->add_option("--out", arguments->out,

@@ -70,4 +70,9 @@ std::string FormatHex(double value) {
   return buffer;
 }
 
+std::string CheckDigits(const std::string& text) {
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+  return digits ? "" : "must be a whole number";
+}
+
 }  // namespace lethe::cli

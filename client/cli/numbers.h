@@ -21,6 +21,10 @@ absl::StatusOr<std::vector<double>> ParseVector(absl::string_view text);
 // As printf's %a: "0x1.8p-3".
 std::string FormatHex(double value);
 
+// For options that take a whole number: empty for digits alone, otherwise what is wrong. (The
+// parser of the command line reads "-1" as a very large number.)
+std::string CheckDigits(const std::string& text);
+
 }  // namespace lethe::cli
 
 #endif  // LETHE_CLIENT_CLI_NUMBERS_H_

@@ -103,10 +103,10 @@ TEST_F(CliTest, WrongUsageExitsWithOneAndSaysNothingOnStandardOutput) {
       {{"certificate", "verify", "x"}, "--key VKEY or --key-file PATH"},
       {{"export", "t"}, "--to is required"},
       {{"export", "--to", "x"}, "which tenant?"},
-      {{"export", "t", "--to", "x", "--first", "-1"}, "--first"},
+      {{"export", "t", "--to", "x", "--first", "-1"}, "must be a whole number"},
       {{"log", "prove", "x", "-t", "t"}, "64 hex digits of an id, or a sequence number"},
       {{"log", "checkpoint"}, "which tenant?"},
-      {{"log", "consistency", "x", "-t", "t"}, "old"},
+      {{"log", "consistency", "x", "-t", "t"}, "must be a whole number"},
       {{"verify", "t"}, "which memory?"},
   };
   for (const auto& [arguments, message] : cases) {
