@@ -400,6 +400,7 @@ TEST_F(InsertTest, ReadsAFileInBatches) {
   EXPECT_EQ(json["inserted"], 1000);
   EXPECT_EQ(json["rejected"], 0);
   EXPECT_GT(json["tokens_per_second"], 0.0);
+  EXPECT_EQ(json["verdict"], "proven");
   EXPECT_EQ(tokens().size(), 1000u);
   EXPECT_EQ(tokens().at("p1:42"), (client::Token{.id = "p1:42",
                                                  .key = {1, 2},
