@@ -279,7 +279,8 @@ class Verifier {
     if (!ReadKeys() || !OpenTexts() || !ChooseFirstKey()) return false;
     tiles_ = std::make_unique<TileCheck>(*input_);
     int threads = expected_.threads;
-    if (threads <= 0) threads = static_cast<int>(std::thread::hardware_concurrency());
+    // More than processors: the same threads wait for the files.
+    if (threads <= 0) threads = 2 * static_cast<int>(std::thread::hardware_concurrency());
     threads = std::clamp(threads, 1, kMaxThreads);
 
     std::vector<EntryCheck> checks(kTileWidth);

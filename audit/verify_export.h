@@ -40,7 +40,7 @@ struct ExportExpectations {
   std::optional<std::string> earlier;
   // The report is not looked at: one that another version of Lethe made cannot be made anew.
   bool skip_report = false;
-  int threads = 0;  // 0: as many as there are processors, at most 16
+  int threads = 0;  // 0: twice as many as there are processors, at most 16
 };
 
 struct ExportResult {

@@ -74,7 +74,7 @@ int Main(int argc, char** argv) {
   exported->add_option("PATH", options.path, "The export: a folder or a .tar")->required();
   exported->add_option("--first", options.first, "First certificate of a range");
   exported->add_option("--last", options.last, "Last certificate of a range");
-  exported->add_option("--threads", options.threads, "How many at once (default: processors)")
+  exported->add_option("--threads", options.threads, "How many at once (default: by processors)")
       ->check(CLI::Range(1, 64));
   exported->add_flag("--skip-report", options.skip_report,
                      "Leave report.html alone: another version made it");
