@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "audit/signer.h"
+#include "audit/witness.h"
 #include "tests/server/service_testing.h"
 
 namespace lethe::server {
@@ -98,6 +100,24 @@ TEST_F(ConfigTest, BadValuesNameTheirFlag) {
   EXPECT_THAT(ParseCommandLine({"stray"}), HasCode(kInvalid));
 }
 
+TEST_F(ConfigTest, WitnessesAreKeysOfTheirType) {
+  EXPECT_TRUE(Parse({}).witnesses.empty());
+  const std::string one = audit::WitnessSigner::Generate("w.example/1")->key().vkey();
+  const std::string two = audit::WitnessSigner::Generate("w.example/2")->key().vkey();
+  const Config both = Parse({"--witness", one, "--witness", two});
+  ASSERT_EQ(both.witnesses.size(), 2u);
+  EXPECT_EQ(both.witnesses[0].vkey(), one);
+  EXPECT_EQ(both.witnesses[1].vkey(), two);
+  setenv("LETHE_WITNESS", (one + " " + two).c_str(), 1);
+  EXPECT_EQ(Parse({}).witnesses.size(), 2u);
+  EXPECT_EQ(Parse({"--witness", two}).witnesses.size(), 1u) << "a flag wins";
+  // A log's key is no witness's; a key given twice is a slip.
+  const std::string log = audit::Signer::Generate("w.example/1")->verification_key().vkey();
+  EXPECT_THAT(ParseCommandLine({"--witness", log}), Fails(kInvalid, "--witness"));
+  EXPECT_THAT(ParseCommandLine({"--witness", "x"}), Fails(kInvalid, "--witness"));
+  EXPECT_THAT(ParseCommandLine({"--witness", one, "--witness", one}), Fails(kInvalid, "--witness"));
+}
+
 TEST_F(ConfigTest, HelpFitsEightyColumnsAndNamesEveryFlag) {
   const auto parsed = ParseCommandLine({"--help"});
   ASSERT_THAT(parsed, IsOk());
@@ -107,7 +127,7 @@ TEST_F(ConfigTest, HelpFitsEightyColumnsAndNamesEveryFlag) {
   }
   for (const char* flag :
        {"--data", "--listen", "--http-listen", "--allow-insecure-non-loopback", "--port-file",
-        "--origin", "--verify-forget", "--log-level", "--version"}) {
+        "--origin", "--verify-forget", "--witness", "--log-level", "--version"}) {
     EXPECT_NE(text.find(flag), std::string::npos) << flag;
   }
 }
