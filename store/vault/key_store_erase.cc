@@ -46,7 +46,9 @@ absl::StatusOr<DestroyResult> KeyStore::Destroy(std::span<const uint64_t> slots)
         continue;
       }
       // Whatever stands there, be it damaged, is what must be gone.
-      scanner.AddWrappedKey(absl::string_view(body).substr(kWrappedOffset, kWrappedKeyBytes));
+      if (body.size() == kSlotBytes) {
+        scanner.AddWrappedKey(absl::string_view(body).substr(kWrappedOffset, kWrappedKeyBytes));
+      }
       OPENSSL_cleanse(body.data(), body.size());
       LETHE_RETURN_IF_ERROR(update.Int(1, ClampToInt64(slot)).Run());
       LETHE_CHECK(db_->Changes() == 1);
