@@ -190,19 +190,25 @@ at_most "$(field ratio "$line")" 1.5 || holds=1
 claim $holds "$certificates certificates: cost of the last 1,000 appends over that of the first" \
   "$(field ratio "$line") ($(field first "$line") s and $(field last "$line") s)" "1.5"
 key=$("$bin/log_tool" key "$large/large")
-exported=$("$bin/log_tool" export "$large/large" "$large/large.tar")
+exporting=999999
+for _ in 1 2 3; do
+  rm -f "$large/large.tar"
+  exported=$("$bin/log_tool" export "$large/large" "$large/large.tar")
+  took=$(field seconds "$exported")
+  if at_most "$took" "$exporting"; then exporting=$took; fi
+done
 megabytes=$(($(stat -c %s "$large/large.tar") / 1000000))
-# The best of two, since other work on the machine disturbs a run of seconds.
+# The best of three, since other work on the machine disturbs a run of seconds. On a busy machine threads gain
+# nothing: this wants a quiet one.
 best_sum=999999 best_verify=999999
-for _ in 1 2; do
+for _ in 1 2 3; do
   begin=$(now); sha256sum "$large/large.tar" >/dev/null; took=$(since "$begin")
-  at_most "$took" "$best_sum" && best_sum=$took
+  if at_most "$took" "$best_sum"; then best_sum=$took; fi
   begin=$(now)
   "$bin/lethe-verify" export "$large/large.tar" --key "$key" -q >"$work/out" || best_verify=failed
   took=$(since "$begin")
-  [ "$best_verify" = failed ] || { at_most "$took" "$best_verify" && best_verify=$took; }
+  if [ "$best_verify" != failed ] && at_most "$took" "$best_verify"; then best_verify=$took; fi
 done
-exporting=$(field seconds "$exported")
 for what in "export $exporting" "verification $best_verify"; do
   read -r name seconds <<<"$what"
   ratio=$(awk -v a="$seconds" -v b="$best_sum" 'BEGIN { printf "%.2f", a / b }')
