@@ -54,14 +54,15 @@ absl::Status Service::OpenTenants() {
     absl::StatusOr<std::shared_ptr<Tenant>> tenant =
         Tenant::Open(directory_->tenant_path(name), keys_.get(), options_.tenant);
     if (tenant.ok() && (*tenant)->closed()) {
-      // A crash came between the closing certificate and the move.
-      const std::string uid = (*tenant)->uid();
-      tenant->reset();
-      const absl::Status moved = directory_->CloseTenant(name, uid).status();
+      // A crash came between the closing certificate and the move, or the move failed.
+      {
+        MutexLock lock(registry_mutex_);
+        registry_[name] = Entry{*tenant};
+      }
+      const bool moved = MoveAway(name, **tenant);
       options_.tenant.log->Write(LogLevel::kWarning, "tenant_close_finished",
-                                 {{"tenant", name}, {"ok", int64_t{moved.ok()}}});
-      if (moved.ok()) continue;
-      tenant = moved;
+                                 {{"tenant", name}, {"ok", int64_t{moved}}});
+      continue;
     }
     if (!tenant.ok()) {
       options_.tenant.log->Write(LogLevel::kError, "tenant_quarantined",
@@ -145,6 +146,8 @@ absl::StatusOr<Page<TenantInfo>> Service::ListTenants(const PageRequest& page) {
     MutexLock lock(registry_mutex_);
     auto next = registry_.upper_bound(after);
     for (; next != registry_.end() && found.size() < size; ++next) {
+      // Deleted, though its folder could not be moved away yet.
+      if (next->second.tenant != nullptr && next->second.tenant->closed()) continue;
       found.emplace_back(next->first, next->second.tenant);
     }
     more = next != registry_.end();
@@ -161,17 +164,18 @@ absl::StatusOr<Page<TenantInfo>> Service::ListTenants(const PageRequest& page) {
   return result;
 }
 
-void Service::MoveAway(const std::string& name, const Tenant& tenant) {
+bool Service::MoveAway(const std::string& name, const Tenant& tenant) {
   const absl::StatusOr<std::string> moved = directory_->CloseTenant(name, tenant.uid());
   if (!moved.ok()) {
-    // The tenant is gone all the same; the next start moves its folder.
+    // The tenant is gone all the same; the next start or rotation moves its folder.
     options_.tenant.log->Write(
         LogLevel::kError, "tenant_move_failed",
         {{"tenant", name}, {"message", std::string(moved.status().message())}});
-    return;
+    return false;
   }
   MutexLock lock(registry_mutex_);
   registry_.erase(name);
+  return true;
 }
 
 absl::StatusOr<DeleteTenantReply> Service::DeleteTenant(const std::string& name,

@@ -127,8 +127,9 @@ class Service {
   absl::StatusOr<RotateKeyReply> ContinueRotation() ABSL_EXCLUSIVE_LOCKS_REQUIRED(directory_mutex_);
   absl::Status OpenTenants();
   absl::StatusOr<std::shared_ptr<Tenant>> Find(absl::string_view field, const std::string& name);
-  // Moves the folder of a closed tenant to closed/ and frees its name.
-  void MoveAway(const std::string& name, const Tenant& tenant);
+  // Moves the folder of a closed tenant to closed/ and frees its name. False, with a line in the
+  // log, when the folder stays; the tenant stays registered then, as closed.
+  bool MoveAway(const std::string& name, const Tenant& tenant);
 
   const ServiceOptions options_;
   std::atomic<int> writes_{0};

@@ -104,8 +104,11 @@ absl::StatusOr<RotateKeyReply> Service::ContinueRotation() {
       continue;
     }
     const absl::StatusOr<bool> handed_over = tenant->HandOver();
-    // A closed log is signed no more.
-    if (!handed_over.ok() && tenant->closed()) continue;
+    // A closed log is signed no more and needs no private key, also where its folder stays.
+    if (!handed_over.ok() && tenant->closed()) {
+      MoveAway(name, *tenant);
+      continue;
+    }
     if (!handed_over.ok()) {
       options_.tenant.log->Write(
           LogLevel::kError, "key_hand_over_failed",

@@ -43,12 +43,16 @@ absl::StatusOr<std::shared_ptr<Tenant>> Tenant::Open(const std::string& director
   std::shared_ptr<Tenant> tenant(
       new Tenant(directory, keys, options, std::move(record), std::move(opened)));
   MutexLock lock(tenant->writer_);
-  LETHE_RETURN_IF_ERROR(tenant->OpenLog());
+  LETHE_RETURN_IF_ERROR(tenant->OpenLog(tenant->closed()));
   // A tenant whose log cannot be emptied now is served all the same; a closed one would be moved
   // away and never looked at again.
   const absl::Status cleaned = tenant->CleanLog();
-  if (tenant->closed()) LETHE_RETURN_IF_ERROR(cleaned);
-  if (!tenant->closed()) LETHE_RETURN_IF_ERROR(tenant->SyncMemories());
+  if (tenant->closed()) {
+    LETHE_RETURN_IF_ERROR(cleaned);
+    tenant->store_.reset();  // so that the folder can be moved
+    return tenant;
+  }
+  LETHE_RETURN_IF_ERROR(tenant->SyncMemories());
   return tenant;
 }
 
@@ -119,7 +123,7 @@ absl::Status Tenant::Reopen() {
   store_.reset();  // gives the file up before it is opened again
   LETHE_ASSIGN_OR_RETURN(store_, OpenStore(directory_, options_));
   LETHE_ASSIGN_OR_RETURN(const store::TenantRecord record, store_->GetTenant());
-  LETHE_RETURN_IF_ERROR(OpenLog());
+  LETHE_RETURN_IF_ERROR(OpenLog(record.state == store::TenantState::kClosed));
   log_unclean_ = true;
   const absl::Status cleaned = CleanLog();
   if (record.state == store::TenantState::kClosed) {

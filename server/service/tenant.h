@@ -72,7 +72,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
  public:
   // Opens the tenant in `directory`, starts its log where it has no checkpoint yet, checks the
   // log's head with the key of `keys` that signs it, and loads every memory. `keys` must outlive
-  // the tenant. Cost: that of solving them.
+  // the tenant. Cost: that of solving them. Of a closed tenant nothing stays open.
   static absl::StatusOr<std::shared_ptr<Tenant>> Open(const std::string& directory,
                                                       const KeyStore* keys,
                                                       const TenantOptions& options);
@@ -203,8 +203,10 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // Every write begins here: a store that is open, healthy and not closed.
   absl::Status EnsureStore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status Reopen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  // Starts the log if need be, finds its key, checks checkpoint and last certificate.
-  absl::Status OpenLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Starts the log if need be, finds its key, checks checkpoint and last certificate. A closed log
+  // is signed no more: it is checked with the key that it names last, whose private half may be
+  // gone.
+  absl::Status OpenLog(bool closed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status StartLog(const store::LogHead& head) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   void SetSigner(audit::Signer signer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::StatusOr<CheckpointInfo> ReadCheckpoint() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
@@ -281,7 +283,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   const KeyStore* const keys_;
 
   mutable Mutex writer_;
-  // The key that signs the log; set by OpenLog.
+  // The key that signs the log; set by OpenLog unless the log is closed.
   std::optional<audit::Signer> signer_ ABSL_GUARDED_BY(writer_);
   std::unique_ptr<store::TenantStore> store_ ABSL_GUARDED_BY(writer_);
   // The write-ahead log may hold bytes that were erased: a checkpoint failed, or the log was found

@@ -75,7 +75,7 @@ absl::Status Tenant::StartLog(const store::LogHead& head) {
   return store_->StartLog(start);
 }
 
-absl::Status Tenant::OpenLog() {
+absl::Status Tenant::OpenLog(bool closed) {
   LETHE_ASSIGN_OR_RETURN(store::LogHead head, store_->GetLogHead());
   certificate_count_.store(head.count);
   if (head.checkpoint.empty()) {
@@ -84,8 +84,13 @@ absl::Status Tenant::OpenLog() {
   }
   LETHE_ASSIGN_OR_RETURN(const std::vector<store::LogKey> keys, store_->GetLogKeys());
   if (keys.empty()) return absl::DataLossError("the log of certificates has no key");
-  LETHE_ASSIGN_OR_RETURN(audit::Signer signer, keys_->Find(record_.log_origin, keys.back().vkey));
-  LETHE_RETURN_IF_ERROR(VerifyHead(head, signer.verification_key()));
+  std::optional<audit::Signer> signer;
+  if (!closed) {
+    LETHE_ASSIGN_OR_RETURN(signer, keys_->Find(record_.log_origin, keys.back().vkey));
+  }
+  LETHE_ASSIGN_OR_RETURN(const audit::VerificationKey newest,
+                         audit::VerificationKey::Parse(keys.back().vkey));
+  LETHE_RETURN_IF_ERROR(VerifyHead(head, newest));
   if (head.count > 0) {
     store::CertificateQuery query;
     query.limit = 1;
@@ -104,7 +109,7 @@ absl::Status Tenant::OpenLog() {
     LETHE_ASSIGN_OR_RETURN(const audit::VerificationKey key, audit::VerificationKey::Parse(vkey));
     LETHE_RETURN_IF_ERROR(VerifyRecord(last.front(), key));
   }
-  SetSigner(std::move(signer));
+  if (signer.has_value()) SetSigner(*std::move(signer));
   return absl::OkStatus();
 }
 

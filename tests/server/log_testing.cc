@@ -64,4 +64,18 @@ void Raw(const Harness& service, const std::string& sql, const std::string& tena
   sqlite3_close(db);
 }
 
+std::string RawText(const Harness& service, const std::string& sql, const std::string& tenant) {
+  sqlite3* db = nullptr;
+  const std::string path = absl::StrCat(service.data(), "/tenants/", tenant, "/tenant.db");
+  EXPECT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  std::string text;
+  const auto keep = [](void* out, int, char** values, char**) {
+    *static_cast<std::string*>(out) = values[0];
+    return 0;
+  };
+  EXPECT_EQ(sqlite3_exec(db, sql.c_str(), keep, &text, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+  sqlite3_close(db);
+  return text;
+}
+
 }  // namespace lethe::service

@@ -24,6 +24,10 @@ std::vector<audit::Digest> ToDigests(const std::vector<std::string>& hashes);
 
 // Runs statements on the file of a tenant; the service must be stopped.
 void Raw(const Harness& service, const std::string& sql, const std::string& tenant = "t");
+// The first column of a query's only row; likewise.
+std::string RawText(const Harness& service,
+                    const std::string& sql,
+                    const std::string& tenant = "t");
 
 }  // namespace lethe::service
 

@@ -265,6 +265,53 @@ TEST_F(RotationTest, AClosedLogIsNotTouched) {
   EXPECT_EQ(KeysFromPinned("t", pinned_[0]), 2u);
 }
 
+// A deleted tenant whose folder cannot be moved away: a rotation destroys the key that its log was
+// signed with, and must neither wait for that log nor lose it.
+TEST_F(RotationTest, AClosedLogWhoseFolderStaysNeedsNoPrivateKey) {
+  service_.Stop();
+  const std::string uid = RawText(service_, "SELECT uid FROM tenant", "u");
+  const std::string obstacle = absl::StrCat(service_.data(), "/closed/u-", uid);
+  const std::string live = service_.data() + "/tenants/u";
+  std::filesystem::create_directory(obstacle);
+  service_.Restart();
+  ASSERT_THAT(service_->DeleteTenant("u", {}), IsOk());
+  EXPECT_TRUE(std::filesystem::exists(live));
+  const auto reply = service_->RotateKey({});
+  ASSERT_THAT(reply, IsOk());
+  EXPECT_TRUE(reply->complete);
+  EXPECT_EQ(reply->handed_over, 2u);
+  EXPECT_FALSE(FilesHold(service_, Secret(old_key_)));
+  // It stays deleted over a start that cannot move it either, and holds nothing up.
+  service_.Restart();
+  EXPECT_THAT(service_->GetTenant("u"), HasCode(kNotFound));
+  EXPECT_EQ(service_->ListTenants({})->items.size(), 2u);
+  const auto second = service_->RotateKey({});
+  ASSERT_THAT(second, IsOk());
+  EXPECT_TRUE(second->complete);
+  EXPECT_THAT(second->pending, IsEmpty());
+  EXPECT_TRUE(std::filesystem::exists(live));
+  // The next start finds the way free.
+  std::filesystem::remove(obstacle);
+  service_.Restart();
+  EXPECT_FALSE(std::filesystem::exists(live));
+  EXPECT_TRUE(std::filesystem::exists(obstacle + "/tenant.db"));
+  EXPECT_THAT(service_->CreateTenant("u", {}), IsOk()) << "its name is free";
+  EXPECT_EQ(KeysFromPinned("t", pinned_[0]), 3u);
+}
+
+TEST_F(RotationTest, ARotationTriesAgainToMoveAClosedTenant) {
+  service_.Stop();
+  const std::string uid = RawText(service_, "SELECT uid FROM tenant", "u");
+  const std::string obstacle = absl::StrCat(service_.data(), "/closed/u-", uid);
+  std::filesystem::create_directory(obstacle);
+  service_.Restart();
+  ASSERT_THAT(service_->DeleteTenant("u", {}), IsOk());
+  std::filesystem::remove(obstacle);
+  EXPECT_TRUE(service_->RotateKey({})->complete);
+  EXPECT_TRUE(std::filesystem::exists(obstacle + "/tenant.db"));
+  EXPECT_THAT(service_->CreateTenant("u", {}), IsOk());
+}
+
 TEST_F(RotationTest, ACallerWhoIsGoneBeginsNothing) {
   CallOptions call;
   call.still_wanted = [] { return absl::CancelledError("gone"); };
