@@ -108,7 +108,7 @@ bool KeyStore::rotating() const {
 
 absl::StatusOr<audit::Signer> KeyStore::Current(absl::string_view origin) const {
   MutexLock lock(mutex_);
-  return audit::Signer::LoadFile(origin, Path(kSigning));
+  return audit::Signer::LoadFile(origin, Path(Exists(kSigning) ? kSigning : kNext));
 }
 
 absl::StatusOr<audit::Signer> KeyStore::Newest(absl::string_view origin) const {

@@ -46,7 +46,8 @@ class KeyStore {
   // Whether a rotation has begun and is not finished.
   bool rotating() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The key in use, under the name of a log.
+  // The key in use, under the name of a log. Where a rotation stopped between its renames that is
+  // the next one: every log has been handed over to it.
   absl::StatusOr<audit::Signer> Current(absl::string_view origin) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The key to hand over to while rotating, otherwise that in use.
   absl::StatusOr<audit::Signer> Newest(absl::string_view origin) const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -1,5 +1,6 @@
 #include "server/service/service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -109,11 +110,14 @@ absl::StatusOr<TenantInfo> Service::CreateTenant(const std::string& name, const 
   record.log_origin =
       absl::StrCat(options_.origin, "/log/", audit::Hex(audit::RandomBytes(kLogIdBytes)));
   record.create_time_micros = absl::ToUnixMicros(options_.tenant.now());
-  LETHE_RETURN_IF_ERROR(directory_->CreateTenant(name, [&record](const std::string& path) {
+  const absl::Status made = directory_->CreateTenant(name, [&record](const std::string& path) {
     return store::CreateTenantStore(path, record).status();
-  }));
-  LETHE_ASSIGN_OR_RETURN(std::shared_ptr<Tenant> tenant,
-                         Tenant::Open(directory_->tenant_path(name), keys_.get(), options_.tenant));
+  });
+  if (!made.ok()) return CreateFailed(name, made);
+  absl::StatusOr<std::shared_ptr<Tenant>> opened =
+      Tenant::Open(directory_->tenant_path(name), keys_.get(), options_.tenant);
+  if (!opened.ok()) return CreateFailed(name, opened.status());
+  const std::shared_ptr<Tenant> tenant = *std::move(opened);
   if (keys_->rotating()) {
     // What fails here is done by the next call or start that goes on with the rotation.
     if (const absl::Status status = tenant->HandOver().status(); !status.ok()) {
@@ -124,10 +128,32 @@ absl::StatusOr<TenantInfo> Service::CreateTenant(const std::string& name, const 
   TenantInfo info = tenant->Info();
   {
     MutexLock lock(registry_mutex_);
-    registry_[name] = Entry{std::move(tenant)};
+    registry_[name] = Entry{tenant};
   }
   options_.tenant.log->Write(LogLevel::kInfo, "tenant_created", {{"tenant", name}});
   return info;
+}
+
+absl::Status Service::CreateFailed(const std::string& name, const absl::Status& status) {
+  // When the folders cannot be listed, the worse is assumed.
+  const absl::StatusOr<std::vector<std::string>> folders = directory_->ListTenants();
+  const bool stays =
+      !folders.ok() || std::find(folders->begin(), folders->end(), name) != folders->end();
+  options_.tenant.log->Write(LogLevel::kError, stays ? "tenant_quarantined" : "tenant_not_made",
+                             {{"tenant", name},
+                              {"code", static_cast<int64_t>(status.code())},
+                              {"message", std::string(status.message())}});
+  if (stays) {
+    MutexLock lock(registry_mutex_);
+    registry_[name] = Entry{nullptr};
+    return absl::UnavailableError(
+        "name: the tenant was made but could not be opened and is quarantined; the server's log "
+        "says why, and the next start tries again");
+  }
+  if (absl::IsResourceExhausted(status)) {
+    return absl::ResourceExhaustedError("the disk or a quota is full; nothing was changed");
+  }
+  return absl::InternalError("the tenant could not be made; the server's log says why");
 }
 
 absl::StatusOr<TenantInfo> Service::GetTenant(const std::string& name) {

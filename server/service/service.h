@@ -127,6 +127,9 @@ class Service {
   absl::StatusOr<RotateKeyReply> ContinueRotation() ABSL_EXCLUSIVE_LOCKS_REQUIRED(directory_mutex_);
   absl::Status OpenTenants();
   absl::StatusOr<std::shared_ptr<Tenant>> Find(absl::string_view field, const std::string& name);
+  // After a CreateTenant that failed: a folder that is there all the same may hold a log that needs
+  // the present key, so the tenant is registered as quarantined. What the caller is told.
+  absl::Status CreateFailed(const std::string& name, const absl::Status& status);
   // Moves the folder of a closed tenant to closed/ and frees its name. False, with a line in the
   // log, when the folder stays; the tenant stays registered then, as closed.
   bool MoveAway(const std::string& name, const Tenant& tenant);

@@ -312,6 +312,71 @@ TEST_F(RotationTest, ARotationTriesAgainToMoveAClosedTenant) {
   EXPECT_THAT(service_->CreateTenant("u", {}), IsOk());
 }
 
+// Its folder and its log are there, signed with the old key, so the rotation has to know of it.
+TEST_F(RotationTest, ATenantThatIsMadeButNotOpenedKeepsTheOldKeyAlive) {
+  FailOnce(service_, "StartLog", absl::InternalError("/a/path: an I/O error"));
+  const auto created = service_->CreateTenant("w", {});
+  EXPECT_THAT(created, HasCode(absl::StatusCode::kUnavailable));
+  EXPECT_EQ(std::string(created.status().message()).find("/a/path"), std::string::npos);
+  EXPECT_THAT(service_->GetTenant("w"), HasCode(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(service_->CreateTenant("w", {}), HasCode(kExists));
+  const auto reply = service_->RotateKey({});
+  ASSERT_THAT(reply, IsOk());
+  EXPECT_FALSE(reply->complete);
+  EXPECT_THAT(reply->pending, ElementsAre("w"));
+  EXPECT_EQ(ReadKey(service_), old_key_);
+  service_.Restart();
+  EXPECT_THAT(service_->GetTenant("w"), IsOk());
+  ExpectRotatedOnce();
+}
+
+TEST_F(RotationTest, ALogThatWasStartedByAFailedCreateIsNotLost) {
+  LieOnce(service_, "StartLog");  // committed, and the tenant does not open
+  EXPECT_THAT(service_->CreateTenant("w", {}), HasCode(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(service_->RotateKey({})->pending, ElementsAre("w"));
+  service_.Restart();
+  EXPECT_EQ(service_->GetCheckpoint("w")->keys.size(), 2u) << "handed over, not lost";
+  ExpectRotatedOnce();
+}
+
+TEST_F(RotationTest, ATenantThatIsNotMadeAtAllLeavesNothing) {
+  const std::string folder = service_.data() + "/tenants";
+  // A file in the place of the folder that a tenant is built in.
+  std::filesystem::rename(folder, folder + ".away");
+  std::ofstream(folder) << "no folder";
+  const auto created = service_->CreateTenant("w", {});
+  EXPECT_FALSE(created.ok());
+  EXPECT_EQ(std::string(created.status().message()).find(service_.data()), std::string::npos)
+      << created.status();
+  std::filesystem::remove(folder);
+  std::filesystem::rename(folder + ".away", folder);
+  service_.Restart();
+  EXPECT_THAT(service_->CreateTenant("w", {}), IsOk());
+}
+
+// No file is called signing.pem then, and every log is signed with the next key.
+TEST_F(RotationTest, ATenantCanBeMadeWhereARotationStoppedBetweenItsRenames) {
+  for (const std::string end : {"retired", "promoted", "wiped"}) {
+    SCOPED_TRACE(end);
+    Harness fresh;
+    int left = 1;
+    fresh.options().rotation_fault = [&left, end](absl::string_view reached) {
+      return reached == end && --left == 0 ? absl::AbortedError("an I/O error") : absl::OkStatus();
+    };
+    fresh.Restart();
+    EXPECT_THAT(fresh->RotateKey({}), HasCode(absl::StatusCode::kInternal));
+    ASSERT_THAT(fresh->CreateTenant("w", {}), IsOk());
+    EXPECT_EQ(fresh->GetCheckpoint("w")->keys.size(), 1u) << "made with the new key";
+    const auto reply = fresh->RotateKey({});
+    ASSERT_THAT(reply, IsOk());
+    EXPECT_TRUE(reply->complete);
+    EXPECT_EQ(reply->handed_over, 0u);
+    fresh.Restart();
+    EXPECT_THAT(fresh->GetCheckpoint("w"), IsOk());
+    EXPECT_THAT(KeyFiles(fresh), ElementsAre("signing.pem"));
+  }
+}
+
 TEST_F(RotationTest, ACallerWhoIsGoneBeginsNothing) {
   CallOptions call;
   call.still_wanted = [] { return absl::CancelledError("gone"); };
