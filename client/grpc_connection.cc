@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/connection.h"
 #include "client/convert.h"
+#include "client/stall_guard.h"
 #include "core/base/status_macros.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
@@ -270,12 +271,14 @@ class GrpcConnection : public Connection {
     wire.set_first(request.first);
     if (request.last.has_value()) wire.set_last(*request.last);
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(environment_.now() + options_.stream_lifetime));
+    // No deadline: a log may be large and a line slow.
+    StallGuard guard(options_.stream_stall, [&context] { context.TryCancel(); });
     const auto reader = certificates_->Export(&context, wire);
     std::optional<ExportSummary> summary;
     absl::Status visited;
     v1::ExportPiece piece;
     while (visited.ok() && reader->Read(&piece)) {
+      guard.Progress();
       if (summary.has_value()) {
         visited = absl::DataLossError("the export goes on after its end");
       } else if (piece.done()) {
@@ -287,6 +290,10 @@ class GrpcConnection : public Connection {
     if (!visited.ok()) context.TryCancel();
     const absl::Status finished = convert::FromWire(reader->Finish());
     if (!visited.ok()) return visited;
+    if (guard.stalled()) {
+      return absl::UnavailableError(
+          absl::StrCat("the export stood still for ", absl::FormatDuration(options_.stream_stall)));
+    }
     if (!finished.ok()) return finished;
     if (!summary.has_value()) return absl::DataLossError("the export ended before it was whole");
     return *summary;

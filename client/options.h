@@ -18,8 +18,9 @@ struct Options {
   // The wait before the k-th retry is uniform in [1/2, 1] of min(max, initial * 2^(k-1)).
   absl::Duration initial_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(5);
-  // A stream that acknowledges nothing for so long is broken off and resumed; no stream lives
-  // longer than stream_lifetime before it is resumed on a new one.
+  // An insert stream that acknowledges nothing for so long is broken off and resumed; none lives
+  // longer than stream_lifetime before it is resumed on a new one. An export that brings nothing
+  // for stream_stall fails; it may take as long as it likes.
   absl::Duration stream_stall = absl::Seconds(60);
   absl::Duration stream_lifetime = absl::Minutes(10);
   // Attempts in a row without progress of a stream that has made progress before, so that a long

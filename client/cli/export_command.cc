@@ -4,7 +4,10 @@
 // disk.
 #include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -72,6 +75,29 @@ class Receiver {
   uint64_t certificates_ = 0;
 };
 
+// A folder may take the place of an empty one; nothing else is replaced.
+bool TakeName(const std::string& part, const std::string& to, bool tar) {
+  if (!tar) return ::rename(part.c_str(), to.c_str()) == 0;
+  if (::renameat2(AT_FDCWD, part.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  // Some file systems cannot do that in one step.
+  if (errno != EINVAL && errno != ENOSYS) return false;
+  if (::access(to.c_str(), F_OK) == 0) {
+    errno = EEXIST;
+    return false;
+  }
+  return ::rename(part.c_str(), to.c_str()) == 0;
+}
+
+// The new name is on the disk once its folder is.
+bool SyncFolderOf(const std::string& path) {
+  const fs::path parent = fs::absolute(path).parent_path();
+  const int folder = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return false;
+  const bool synced = ::fsync(folder) == 0;
+  ::close(folder);
+  return synced;
+}
+
 int Export(Context& context, const Arguments& arguments) {
   const absl::StatusOr<std::string> tenant = context.Tenant(arguments.tenant);
   if (!tenant.ok()) return context.UsageError(tenant.status().message());
@@ -103,12 +129,13 @@ int Export(Context& context, const Arguments& arguments) {
   if (local.ok()) local = (*sink)->Finish();
   if (!local.ok()) return context.FileError(local.message());
   sink->reset();
-  // A folder may take the place of an empty one; nothing else is replaced.
-  const bool renamed =
-      tar ? ::renameat2(AT_FDCWD, part.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0
-          : ::rename(part.c_str(), to.c_str()) == 0;
-  if (!renamed) return context.FileError(absl::StrCat(to, ": cannot be given its name"));
+  if (!TakeName(part, to, tar)) {
+    return context.FileError(
+        absl::StrCat(to, ": cannot be given its name: ", std::strerror(errno)));
+  }
   std::move(remove_part).Cancel();
+  if (!SyncFolderOf(to))
+    return context.FileError(absl::StrCat(to, ": its folder cannot be synced"));
   Print(context,
         {{"certificates", receiver.certificates()},
          {"files", summary->files},

@@ -6,7 +6,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "audit/checkpoint.h"
 #include "audit/encoding.h"
+#include "audit/note.h"
+#include "audit/tlog_proof.h"
 #include "audit/tree_proof.h"
 #include "client/cli/commands.h"
 #include "client/cli/exit_codes.h"
@@ -75,16 +78,43 @@ absl::StatusOr<std::vector<audit::Digest>> ToDigests(const std::vector<std::stri
   return digests;
 }
 
-// A proof is checked before it is given away; that the root is the log's is what a pinned key and a
-// checkpoint are for.
-absl::Status Check(const client::InclusionProof& proof) {
+absl::Status Wrong(absl::string_view what) { return absl::InvalidArgumentError(what); }
+
+// Whether the text that is given away says what was checked.
+absl::Status CheckText(const client::InclusionProof& proof,
+                       const std::vector<audit::Digest>& hashes,
+                       const audit::Digest& root) {
+  LETHE_ASSIGN_OR_RETURN(const audit::ParsedTlogProof text,
+                         audit::ParseTlogProof(proof.tlog_proof));
+  LETHE_ASSIGN_OR_RETURN(const audit::Note note, audit::ParseNote(text.checkpoint_note));
+  LETHE_ASSIGN_OR_RETURN(const audit::Checkpoint checkpoint, audit::ParseCheckpointText(note.text));
+  if (text.index != proof.sequence || text.proof != hashes || checkpoint.size != proof.size ||
+      checkpoint.root != root) {
+    return Wrong("its tlog-proof is another one");
+  }
+  return absl::OkStatus();
+}
+
+// A proof is checked before it is given away, and that it answers the request; that the root is the
+// log's is what a pinned key and a checkpoint are for.
+absl::Status Check(const client::InclusionProof& proof,
+                   const client::InclusionProofRequest& request) {
   LETHE_ASSIGN_OR_RETURN(const std::vector<audit::Digest> hashes, ToDigests(proof.hashes));
   LETHE_ASSIGN_OR_RETURN(const audit::Digest leaf, audit::DecodeDigest(proof.leaf_hash));
   LETHE_ASSIGN_OR_RETURN(const audit::Digest root, audit::DecodeDigest(proof.root));
-  return audit::VerifyInclusion(proof.sequence, proof.size, leaf, hashes, root);
+  if (request.certificate_id.empty() && proof.sequence != request.sequence) {
+    return Wrong("it is of another certificate");
+  }
+  if (request.size != 0 && proof.size != request.size) return Wrong("it is for another size");
+  LETHE_RETURN_IF_ERROR(audit::VerifyInclusion(proof.sequence, proof.size, leaf, hashes, root));
+  return proof.tlog_proof.empty() ? absl::OkStatus() : CheckText(proof, hashes, root);
 }
 
-absl::Status Check(const client::ConsistencyProof& proof) {
+absl::Status Check(const client::ConsistencyProof& proof, const Arguments& request) {
+  if (proof.old_size != request.old_size ||
+      (request.new_size != 0 && proof.new_size != request.new_size)) {
+    return Wrong("it is for other sizes");
+  }
   LETHE_ASSIGN_OR_RETURN(const std::vector<audit::Digest> hashes, ToDigests(proof.hashes));
   LETHE_ASSIGN_OR_RETURN(const audit::Digest old_root, audit::DecodeDigest(proof.old_root));
   LETHE_ASSIGN_OR_RETURN(const audit::Digest new_root, audit::DecodeDigest(proof.new_root));
@@ -108,7 +138,7 @@ int Prove(Context& context, const std::string& tenant, const Arguments& argument
   }
   const absl::StatusOr<client::InclusionProof> proof = context.client().GetInclusionProof(request);
   if (!proof.ok()) return context.RpcError(proof.status());
-  if (const absl::Status status = Check(*proof); !status.ok()) {
+  if (const absl::Status status = Check(*proof, request); !status.ok()) {
     return context.NotVerified(absl::StrCat("the server's proof is wrong: ", status.message()));
   }
   if (!arguments.out.empty()) {
@@ -140,7 +170,7 @@ int Consistency(Context& context, const std::string& tenant, const Arguments& ar
   const absl::StatusOr<client::ConsistencyProof> proof =
       context.client().GetConsistencyProof(tenant, arguments.old_size, arguments.new_size);
   if (!proof.ok()) return context.RpcError(proof.status());
-  if (const absl::Status status = Check(*proof); !status.ok()) {
+  if (const absl::Status status = Check(*proof, arguments); !status.ok()) {
     return context.NotVerified(absl::StrCat("the server's proof is wrong: ", status.message()));
   }
   if (!arguments.out.empty()) {

@@ -1,6 +1,10 @@
 // lethe log, lethe key and lethe verify.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <functional>
+#include <vector>
+
 #include "audit/checkpoint.h"
 #include "audit/encoding.h"
 #include "audit/tlog_proof.h"
@@ -82,6 +86,43 @@ TEST_F(LogCommandTest, ConsistencyIsCheckedBeforeItIsPrinted) {
   EXPECT_EQ(ReadFile(file).substr(44), "\n");
   EXPECT_GE(Run({"log", "consistency", "0", "-t", "t"}).status, kExitRpcBase);
   EXPECT_EQ(Run({"log", "consistency", "-t", "t"}).status, kExitUsage);
+}
+
+// Each answer verifies in itself and is not what was asked for.
+TEST_F(LogCommandTest, AnAnswerToAnotherQuestionIsRefused) {
+  const std::string file = folder_ + "/proof";
+  const client::InclusionProof of_two = *server_->GetInclusionProof({.tenant = "t", .sequence = 2});
+  const client::InclusionProof older =
+      *server_->GetInclusionProof({.tenant = "t", .sequence = 3, .size = 4});
+  const std::vector<std::function<void(client::InclusionProof&)>> lies = {
+      [&](client::InclusionProof& proof) { proof = of_two; },
+      [&](client::InclusionProof& proof) { proof.tlog_proof = of_two.tlog_proof; },
+      [&](client::InclusionProof& proof) { proof.tlog_proof = "no proof"; },
+      [&](client::InclusionProof& proof) { proof.hashes.pop_back(); },
+      // The numbers of an older tree beside the text of the present one.
+      [&](client::InclusionProof& proof) {
+        const std::string text = proof.tlog_proof;
+        proof = older;
+        proof.tlog_proof = text;
+      },
+  };
+  for (size_t i = 0; i < lies.size(); ++i) {
+    server_->bend_inclusion = lies[i];
+    const CliResult result = Run({"log", "prove", "3", "-t", "t", "--out", file});
+    EXPECT_EQ(result.status, kExitNotVerified) << i << result.err;
+    EXPECT_THAT(result.err, HasSubstr("the server's proof is wrong"));
+    EXPECT_FALSE(std::filesystem::exists(file)) << i;
+  }
+  server_->bend_inclusion = [&](client::InclusionProof& proof) { proof = older; };
+  EXPECT_EQ(Run({"log", "prove", "3", "-t", "t", "--size", "5"}).status, kExitNotVerified);
+
+  server_->bend_consistency = [](client::ConsistencyProof& proof) {
+    proof.old_size = proof.new_size;
+    proof.old_root = proof.new_root;
+    proof.hashes.clear();
+  };
+  EXPECT_EQ(Run({"log", "consistency", "3", "-t", "t"}).status, kExitNotVerified);
+  EXPECT_EQ(Run({"log", "consistency", "3", "4", "-t", "t"}).status, kExitNotVerified);
 }
 
 TEST_F(LogCommandTest, KeysAreListedWithWhatTheySign) {

@@ -516,6 +516,7 @@ absl::StatusOr<InclusionProof> FakeConnection::GetInclusionProof(
     LETHE_ASSIGN_OR_RETURN(const Checkpoint checkpoint, GetCheckpoint(request.tenant));
     proof.tlog_proof = audit::TlogProof(proof.sequence, hashes, checkpoint.note);
   }
+  if (bend_inclusion) bend_inclusion(proof);
   return proof;
 }
 
@@ -535,6 +536,7 @@ absl::StatusOr<ConsistencyProof> FakeConnection::GetConsistencyProof(const std::
   proof.hashes = Strings(hashes);
   proof.old_root = audit::Hex(old_root);
   proof.new_root = audit::Hex(new_root);
+  if (bend_consistency) bend_consistency(proof);
   return proof;
 }
 

@@ -68,6 +68,9 @@ class FakeConnection : public Connection {
   absl::StatusOr<Verification> Verify(const MemoryName& name) override;
   absl::StatusOr<Checkpoint> GetCheckpoint(const std::string& tenant) override;
   absl::StatusOr<InclusionProof> GetInclusionProof(const InclusionProofRequest& request) override;
+  // Applied to every proof before it is returned: a server that lies.
+  std::function<void(InclusionProof&)> bend_inclusion;
+  std::function<void(ConsistencyProof&)> bend_consistency;
   absl::StatusOr<ConsistencyProof> GetConsistencyProof(const std::string& tenant,
                                                        uint64_t old_size,
                                                        uint64_t new_size) override;

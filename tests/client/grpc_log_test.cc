@@ -93,19 +93,24 @@ class CertificateFake : public v1::CertificateService::Service {
     response->add_pending("x");
     return script.Next("RotateKey");
   }
-  grpc::Status Export(grpc::ServerContext*,
+  grpc::Status Export(grpc::ServerContext* context,
                       const v1::ExportRequest* request,
                       grpc::ServerWriter<v1::ExportPiece>* writer) override {
     exported = *request;
     for (const v1::ExportPiece& piece : pieces) {
+      const absl::Time due = absl::Now() + pause;
+      while (absl::Now() < due && !context->IsCancelled()) {
+        absl::SleepFor(absl::Milliseconds(5));
+      }
       if (!writer->Write(piece)) return grpc::Status::CANCELLED;
     }
     const grpc::Status status = script.Next("Export");
     return status.ok() ? export_status : status;
   }
 
-  // Export sends these, and then ends so.
+  // Export sends these, each after a pause, and then ends so.
   std::vector<v1::ExportPiece> pieces;
+  absl::Duration pause = absl::ZeroDuration();
   grpc::Status export_status;
   v1::ExportRequest exported;
   Script& script;
@@ -129,6 +134,8 @@ class MemoryFake : public v1::MemoryService::Service {
   Script& script;
 };
 
+constexpr absl::Duration kStall = absl::Seconds(1);
+
 class GrpcLogTest : public testing::Test {
  protected:
   GrpcLogTest() {
@@ -141,6 +148,7 @@ class GrpcLogTest : public testing::Test {
     Options options;
     options.address = absl::StrCat("127.0.0.1:", port);
     options.max_attempts = 4;
+    options.stream_stall = kStall;
     client_ = std::make_unique<Client>(MakeConnection(options, {.now = [] { return absl::Now(); },
                                                                 .sleep = [](absl::Duration) {},
                                                                 .uniform = [] { return 0.5; }}));
@@ -175,6 +183,26 @@ class GrpcLogTest : public testing::Test {
   std::string received_;
   absl::Status visited_;
 };
+
+// Longer than the limit in all, and never still for so long.
+TEST_F(GrpcLogTest, AnExportMayTakeAsLongAsItLikes) {
+  for (int i = 0; i < 6; ++i) Piece(absl::StrCat("f", i), "x");
+  Done(6, 6);
+  certificates_.pause = kStall / 4;
+  const auto summary = Export();
+  EXPECT_TRUE(summary.ok()) << summary.status();
+}
+
+TEST_F(GrpcLogTest, AnExportThatStandsStillEnds) {
+  Piece("f", "x");
+  Done(1, 1);
+  certificates_.pause = absl::Seconds(60);
+  const absl::Time begin = absl::Now();
+  const auto summary = Export();
+  EXPECT_EQ(summary.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(summary.status().message()), testing::HasSubstr("stood still for 1s"));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
+}
 
 TEST_F(GrpcLogTest, ValuesCrossTheWire) {
   const auto checkpoint = client_->GetCheckpoint("t");
