@@ -255,6 +255,19 @@ TEST_F(WitnessTest, CosignaturesStandInTheCheckpointUntilTheLogGrows) {
   EXPECT_THAT(service_->AddCosignature("t", LineOf(one_, grown.note)), IsOk());
 }
 
+TEST_F(WitnessTest, AWitnessThatIsConfiguredNoMoreLeavesTheNote) {
+  const CheckpointInfo before = *service_->GetCheckpoint("t");
+  const std::string kept = LineOf(one_, before.note);
+  ASSERT_THAT(service_->AddCosignature("t", LineOf(two_, before.note)), IsOk());
+  ASSERT_THAT(service_->AddCosignature("t", kept), IsOk());
+  service_.options().tenant.witnesses = {one_.key()};
+  service_.Restart();
+  EXPECT_EQ(service_->GetCheckpoint("t")->note, before.note + kept);
+  service_.options().tenant.witnesses.clear();
+  service_.Restart();
+  EXPECT_EQ(service_->GetCheckpoint("t")->note, before.note);
+}
+
 TEST_F(WitnessTest, OnlyConfiguredWitnessesAreTaken) {
   const CheckpointInfo checkpoint = *service_->GetCheckpoint("t");
   EXPECT_THAT(service_->AddCosignature("t", LineOf(stranger_, checkpoint.note)),
