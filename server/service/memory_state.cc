@@ -117,14 +117,15 @@ std::optional<MemoryState::Found> MemoryState::FindId(absl::string_view id) cons
   return Found{.handle = found->second, .plain_leaf = leaves->plain};
 }
 
+svdd::KktReport MemoryState::Judge(const svdd::Snapshot& snapshot) const {
+  if (snapshot.phase != svdd::Phase::kActive) return {.labels_match_weights = true};
+  return checker_(snapshot, keys_, handles_);
+}
+
 absl::Status MemoryState::Check() {
   const std::shared_ptr<const svdd::Snapshot> snapshot = exact_->snapshot();
-  if (snapshot->phase != svdd::Phase::kActive) {
-    last_check_ = svdd::KktReport{.labels_match_weights = true};
-    return absl::OkStatus();
-  }
-  last_check_ = checker_(*snapshot, keys_, handles_);
-  if (!last_check_.ok()) {
+  last_check_ = Judge(*snapshot);
+  if (snapshot->phase == svdd::Phase::kActive && !last_check_.ok()) {
     return absl::InternalError("the state failed its independent check and is not served");
   }
   return absl::OkStatus();
@@ -147,9 +148,8 @@ std::shared_ptr<const Published> MemoryState::Publish(uint64_t version) {
   return state;
 }
 
-audit::Digest MemoryState::BlindedState() {
-  const std::shared_ptr<const svdd::Snapshot> snapshot = exact_->snapshot();
-  return StateDigestOf(*snapshot, SupportLeaves(*snapshot, /*blinded=*/true), handles_.size(),
+audit::Digest MemoryState::BlindedStateOf(const svdd::Snapshot& snapshot) {
+  return StateDigestOf(snapshot, SupportLeaves(snapshot, /*blinded=*/true), handles_.size(),
                        tree_.blinded_root());
 }
 

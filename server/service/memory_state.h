@@ -82,13 +82,17 @@ class MemoryState {
   // Runs the independent check over the retained tokens and remembers the result for Publish. The
   // empty and warming phases are exact by definition and pass. INTERNAL when the check fails.
   absl::Status Check();
+  // The independent check of another solution for the same tokens; not remembered.
+  svdd::KktReport Judge(const svdd::Snapshot& snapshot) const;
   const svdd::KktReport& last_check() const { return last_check_; }
 
   // The state for readers. Cost O(supports + log n), amortised.
   std::shared_ptr<const Published> Publish(uint64_t version);
 
   // The public digest of the state: over blinded leaves. Cost O(supports + log n), amortised.
-  audit::Digest BlindedState();
+  audit::Digest BlindedState() { return BlindedStateOf(*exact_->snapshot()); }
+  // Of another solution for the same tokens.
+  audit::Digest BlindedStateOf(const svdd::Snapshot& snapshot);
 
   // What Remove(handles) and Publish would give, without a lasting change. Cost: that of Remove.
   struct Foreseen {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "audit/hash.h"
 #include "audit/state_digest.h"
@@ -63,21 +64,37 @@ absl::StatusOr<QueryReply> AnswerQueries(const Published& state,
 // The place where a state is published. Threads: safe.
 class PublishedSlot {
  public:
+  // The last state, also a withdrawn one; for what does not answer from it.
   std::shared_ptr<const Published> Get() const ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(mutex_);
     return state_;
+  }
+  // The state to answer readers from. UNAVAILABLE while it is withdrawn.
+  absl::StatusOr<std::shared_ptr<const Published>> Serve() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(mutex_);
+    if (!withdrawn_) return state_;
+    return absl::UnavailableError(
+        "memory: is not served: its state was wrong and could not be solved again from the stored "
+        "tokens; the next write, Verify or start tries again");
   }
   void Set(std::shared_ptr<const Published> state) ABSL_LOCKS_EXCLUDED(mutex_) {
     {
       MutexLock lock(mutex_);
       state_.swap(state);
+      withdrawn_ = false;
     }
     // The old state, if this was its last reference, is freed here, outside the lock.
+  }
+  // Until the next Set: what was published is known to be wrong.
+  void Withdraw() ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(mutex_);
+    withdrawn_ = true;
   }
 
  private:
   mutable Mutex mutex_;
   std::shared_ptr<const Published> state_ ABSL_GUARDED_BY(mutex_);
+  bool withdrawn_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace lethe::service

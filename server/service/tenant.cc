@@ -195,8 +195,18 @@ absl::Status Tenant::Load(Memory& memory) {
   return absl::OkStatus();
 }
 
+absl::Status Tenant::Renew(Memory& memory) {
+  memory.state.reset();
+  const absl::Status status = Load(memory);
+  if (status.ok()) return status;
+  memory.published.Withdraw();
+  return absl::IsInternal(status) ? status : StoreFailed(nullptr, status);
+}
+
 void Tenant::PublishNext(Memory& memory) {
-  memory.published.Set(memory.state->Publish(++memory.version));
+  std::shared_ptr<const Published> next = memory.state->Publish(++memory.version);
+  if (options_.publish_fault) next = options_.publish_fault(std::move(next));
+  memory.published.Set(std::move(next));
 }
 
 absl::StatusOr<Tenant::MemoryPtr> Tenant::WritableMemory(absl::string_view name) {
@@ -312,7 +322,7 @@ absl::StatusOr<QueryReply> Tenant::Query(const QueryInput& input, const CallOpti
   for (size_t i = 0; i < input.queries.size(); ++i) {
     LETHE_RETURN_IF_ERROR(CheckQuery(input.queries[i], memory->options, i));
   }
-  const std::shared_ptr<const Published> state = memory->published.Get();
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<const Published> state, memory->published.Serve());
   const size_t tokens = std::min<size_t>(input.top_tokens, state->support_ids.size());
   const size_t bytes = AnswerBytes(static_cast<size_t>(memory->options.value_dimension), tokens);
   if (input.queries.size() > kMaxAnswerBytes / bytes) {

@@ -56,7 +56,8 @@ struct TenantOptions {
   // Required.
   EventLog* log = nullptr;
   // Seams for tests: the clock, the independent check, the cold refit, what an eviction takes, a
-  // core that cannot decide a state, a layer around each store that is opened.
+  // core that cannot decide a state, a fault in what readers are given, a layer around each store
+  // that is opened.
   std::function<absl::Time()> now = absl::Now;
   KktChecker checker = svdd::CheckKkt;
   std::function<std::shared_ptr<const svdd::Snapshot>(const svdd::ExactMemory&)> refit =
@@ -64,6 +65,7 @@ struct TenantOptions {
   std::function<svdd::EvictionPlan(const svdd::ExactMemory&, size_t budget)> planner =
       &svdd::ExactMemory::PlanEviction;
   UpdateFault update_fault;
+  std::function<std::shared_ptr<const Published>(std::shared_ptr<const Published>)> publish_fault;
   std::function<std::unique_ptr<store::TenantStore>(std::unique_ptr<store::TenantStore>)>
       wrap_store;
 };
@@ -108,9 +110,13 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
                                          bool refit,
                                          const CallOptions& call);
 
-  // A cold refit now, compared bit for bit, appended to the log as a retrain-check whatever it
-  // says. A state that differs is replaced by one solved from the stored tokens, and the answer
-  // says so. INTERNAL when that one fails its checks.
+  // A cold refit now, compared bit for bit with what readers are given and with the writer's
+  // state; appended to the log as a retrain-check, equal or not. A state that differs is first
+  // replaced by one solved from the stored tokens; then the certificate and the answer say so. When
+  // that one cannot be had (INTERNAL when it fails its checks) the certificate says that the memory
+  // is not served, and Query and Describe are UNAVAILABLE until a write, Verify or start loads it.
+  // Equal bits that fail the independent check refute the refit as well, and the format knows no
+  // such certificate: INTERNAL without one, and the memory is loaded anew or not served.
   absl::StatusOr<VerifyReply> Verify(absl::string_view memory, const CallOptions& call);
 
   // --- The log. These take their turn with the writer, as certificates do.
@@ -228,6 +234,9 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   absl::StatusOr<std::unique_ptr<MemoryState>> ReadState(const Memory& memory,
                                                          std::span<const svdd::TokenHandle> without)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // In the place of a state that is wrong: solves the stored tokens afresh, checks and publishes.
+  // When that fails the memory is not served until a later Load succeeds.
+  absl::Status Renew(Memory& memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   void PublishNext(Memory& memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // What a caller is told of a store that failed; the details, which name files, go to the server's
   // log alone. Drops the state of `memory`, if any, in RAM.
@@ -269,6 +278,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
                              const Erasure& erasure,
                              std::optional<audit::RefitComparison>* refit)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  void LogFailedCheck(const Memory& memory) const;
   absl::Status CompareWithRefit(Memory& memory, std::optional<audit::RefitComparison>* refit)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // After an erasure was committed: OK once the write-ahead log holds none of the erased bytes,

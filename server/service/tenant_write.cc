@@ -88,7 +88,7 @@ absl::StatusOr<DescribeReply> Tenant::Describe(absl::string_view memory_name,
   } else {
     memory = FindMemory(memory_name);
     if (memory == nullptr) return absl::NotFoundError("memory: there is none with this name");
-    state = memory->published.Get();
+    LETHE_ASSIGN_OR_RETURN(state, memory->published.Serve());
   }
   const svdd::Snapshot& snapshot = *state->snapshot;
   DescribeReply reply;

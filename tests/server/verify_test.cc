@@ -1,5 +1,8 @@
 // Verify: a cold refit on request, what it writes into the log, and a state that went wrong.
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -78,7 +81,110 @@ TEST(VerifyTest, AStateThatDiffersIsSaidSoAndReplaced) {
   EXPECT_EQ(VerifiedLog(service).size(), 3u);
 }
 
-// A served state that is really another one than its tokens': the core solves it wrong once.
+// What readers are given is really another state than that of the tokens.
+class WrongStateTest : public testing::Test {
+ protected:
+  WrongStateTest() {
+    TenantOptions& options = service_.options().tenant;
+    options.publish_fault = [this](std::shared_ptr<const Published> good) {
+      if (!distort_ || good->snapshot->supports.empty()) return good;
+      distort_ = false;
+      auto snapshot = std::make_shared<svdd::Snapshot>(*good->snapshot);
+      snapshot->supports.front().alpha += 0.125;
+      auto wrong = std::make_shared<Published>(*good);
+      wrong->snapshot = std::move(snapshot);
+      return std::shared_ptr<const Published>(std::move(wrong));
+    };
+    options.checker = [this](const svdd::Snapshot& snapshot, std::span<const double> keys,
+                             std::span<const svdd::TokenHandle> handles) {
+      svdd::KktReport report = svdd::CheckKkt(snapshot, keys, handles);
+      if (checks_fail_) report.labels_match_weights = false;
+      return report;
+    };
+    service_.Restart();
+    service_.MakeMemory("right");
+    service_.Insert("right", Spiral(12));
+    service_.MakeMemory("m");
+    distort_ = true;
+    service_.Insert("m", Spiral(12));
+    EXPECT_NE(*Answer("m"), *Answer("right"));
+  }
+
+  // The readout of a query; nothing while the memory is not served.
+  std::optional<double> Answer(const std::string& memory) {
+    QueryInput input;
+    input.tenant = "t";
+    input.memory = memory;
+    input.queries = {{0.25, 0.5}};
+    const auto reply = service_->Query(input, {});
+    if (absl::IsUnavailable(reply.status())) return std::nullopt;
+    EXPECT_THAT(reply, IsOk());
+    return reply->results.front().readout.front();
+  }
+
+  Harness service_;
+  bool distort_ = false;
+  bool checks_fail_ = false;
+};
+
+TEST_F(WrongStateTest, IsReplacedAndThenCertifiedAsReplaced) {
+  const std::string wrong = service_.Digest("m");
+  const auto reply = service_->Verify("t", "m", {});
+  ASSERT_THAT(reply, IsOk());
+  EXPECT_EQ(reply->verdict, Verdict::kUncertified);
+  EXPECT_FALSE(reply->bits_equal);
+  EXPECT_EQ(reply->deviation, 0.125);
+  EXPECT_EQ(*Answer("m"), *Answer("right")) << "readers are given the right state";
+  EXPECT_NE(service_.Digest("m"), wrong);
+  EXPECT_EQ(reply->state_digest, service_.Digest("m"));
+  const audit::CertificateBody body = VerifiedLog(service_).back();
+  EXPECT_EQ(body.change->verdict, audit::VerdictClass::kUncertified);
+  EXPECT_EQ(body.change->root_before, body.change->root_after);
+  ASSERT_EQ(body.exceptions.size(), 1u);
+  EXPECT_NE(body.exceptions[0].find("was replaced"), std::string::npos);
+  EXPECT_TRUE(service_->Verify("t", "m", {})->bits_equal);
+}
+
+TEST_F(WrongStateTest, IsWithdrawnWhenItCannotBeReplacedAndTheLogSaysSo) {
+  for (const bool store_fails : {false, true}) {
+    SCOPED_TRACE(store_fails);
+    const size_t before = VerifiedLog(service_).size();
+    if (store_fails) {
+      FailOnce(service_, "LoadTokens", absl::DataLossError("a damaged row"));
+    } else {
+      checks_fail_ = true;
+    }
+    EXPECT_THAT(service_->Verify("t", "m", {}),
+                HasCode(store_fails ? absl::StatusCode::kDataLoss : absl::StatusCode::kInternal));
+    checks_fail_ = false;
+    EXPECT_EQ(Answer("m"), std::nullopt) << "the wrong state is served to nobody";
+    EXPECT_THAT(service_->Describe("t", "m", false, {}), HasCode(absl::StatusCode::kUnavailable));
+    const std::vector<audit::CertificateBody> log = VerifiedLog(service_);
+    ASSERT_EQ(log.size(), before + 1);
+    EXPECT_EQ(log.back().change->verdict, audit::VerdictClass::kUncertified);
+    ASSERT_EQ(log.back().exceptions.size(), 1u);
+    EXPECT_EQ(log.back().exceptions[0].find("replaced"), std::string::npos);
+    EXPECT_NE(log.back().exceptions[0].find("not served"), std::string::npos);
+    // The next write loads it.
+    service_.Insert("m", {MakeToken(absl::StrCat("b", before), 3.0, -2.0)});
+    EXPECT_TRUE(Answer("m").has_value());
+    EXPECT_TRUE(service_->Verify("t", "m", {})->bits_equal);
+    service_.Forget("m", {absl::StrCat("b", before)});
+    EXPECT_EQ(*Answer("m"), *Answer("right"));
+    // Once more, and this time it is the store that fails.
+    distort_ = true;
+    ASSERT_THAT(service_->Describe("t", "m", true, {}), IsOk());
+    EXPECT_NE(*Answer("m"), *Answer("right"));
+  }
+}
+
+TEST_F(WrongStateTest, IsReplacedAlsoWhenTheLogCannotBeWritten) {
+  FailOnce(service_, "AppendCertificate", absl::ResourceExhaustedError("disk full"));
+  EXPECT_THAT(service_->Verify("t", "m", {}), HasCode(absl::StatusCode::kResourceExhausted));
+  EXPECT_TRUE(VerifiedLog(service_).empty());
+  EXPECT_EQ(*Answer("m"), *Answer("right"));
+}
+
 TEST(VerifyTest, AStateThatFailsItsOwnCheckIsNotCertified) {
   Harness service;
   bool broken = false;
@@ -94,9 +200,11 @@ TEST(VerifyTest, AStateThatFailsItsOwnCheckIsNotCertified) {
   service.Insert("m", Spiral(12));
   broken = true;
   EXPECT_THAT(service->Verify("t", "m", {}), HasCode(absl::StatusCode::kInternal));
-  EXPECT_EQ(service->GetCheckpoint("t")->size, 0u);
+  EXPECT_EQ(service->GetCheckpoint("t")->size, 0u) << "nothing true could be signed";
+  EXPECT_THAT(service->Describe("t", "m", false, {}), HasCode(absl::StatusCode::kUnavailable));
   broken = false;
   EXPECT_TRUE(service->Verify("t", "m", {})->bits_equal) << "loaded afresh";
+  EXPECT_THAT(service->Describe("t", "m", false, {}), IsOk());
 }
 
 TEST(VerifyTest, AFailedAppendChangesNothing) {
