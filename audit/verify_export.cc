@@ -1,6 +1,8 @@
 #include "audit/verify_export.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <memory>
 #include <set>
 #include <thread>
@@ -26,6 +28,9 @@ constexpr size_t kMaxKeysBytes = size_t{1} << 20;
 constexpr size_t kMaxReportBytes = size_t{16} << 20;
 constexpr size_t kMaxEntriesBytes = static_cast<size_t>(kTileWidth) * (2 + kMaxLeafBytes);
 constexpr int kMaxThreads = 16;
+// Of the files of certificates, before what was read is judged; each thread may add one
+// certificate.
+constexpr size_t kMaxBatchBytes = size_t{32} << 20;
 constexpr char kCheckpoint[] = "checkpoint";
 constexpr char kKeys[] = "keys.txt";
 constexpr char kReport[] = "report.html";
@@ -41,6 +46,15 @@ std::string KeyLine(const ChainVerifier::KeyPeriod& period) {
   return absl::StrCat(period.first_sequence, " ", period.key.vkey(), "\n");
 }
 
+bool SameKey(const VerificationKey& a, const VerificationKey& b) {
+  return a.name() == b.name() && a.raw() == b.raw();
+}
+
+bool HasKey(const std::vector<ChainVerifier::KeyPeriod>& periods, const VerificationKey& key) {
+  return std::any_of(periods.begin(), periods.end(),
+                     [&](const auto& period) { return SameKey(period.key, key); });
+}
+
 // keys.txt as periods; nothing when it has another form.
 std::optional<std::vector<ChainVerifier::KeyPeriod>> ParseKeys(absl::string_view text) {
   std::vector<ChainVerifier::KeyPeriod> periods;
@@ -54,6 +68,7 @@ std::optional<std::vector<ChainVerifier::KeyPeriod>> ParseKeys(absl::string_view
     if (!key.ok() || (periods.empty() ? first != 0 : first <= periods.back().first_sequence)) {
       return std::nullopt;
     }
+    if (HasKey(periods, *key)) return std::nullopt;
     periods.push_back({first, *std::move(key)});
     again += KeyLine(periods.back());
   }
@@ -65,10 +80,6 @@ bool HasLineOf(const Note& note, const VerificationKey& key) {
   return std::any_of(note.signatures.begin(), note.signatures.end(), [&](const auto& line) {
     return line.name == key.name() && line.key_id == key.key_id();
   });
-}
-
-bool SameKey(const VerificationKey& a, const VerificationKey& b) {
-  return a.name() == b.name() && a.raw() == b.raw();
 }
 
 class Verifier {
@@ -95,6 +106,21 @@ class Verifier {
     Finding finding;
     finding.io = std::move(status);
     return Good(std::move(finding));
+  }
+  // What is wrong with a certificate of which a file could not be read.
+  static Finding Unread(uint64_t sequence, const EntryCheck& check) {
+    Finding finding;
+    finding.io = check.io;
+    if (!absl::IsResourceExhausted(check.io)) return finding;
+    constexpr std::pair<Failure, absl::string_view> kParts[] = {
+        {Failure::kMalformedEnvelope, kEnvelopeSuffix},
+        {Failure::kMalformedProof, kTlogProofSuffix},
+        {Failure::kMalformedBundle, kSigstoreSuffix}};
+    const auto& [failure, suffix] = kParts[check.files.failed_part];
+    finding =
+        Wrong(failure, "The file is longer than it can be.", CertificatePath(sequence, suffix));
+    finding.sequence = sequence;
+    return finding;
   }
   // The bytes of a file that may be too long to be right.
   bool Read(const char* file, size_t limit, Failure too_long, std::string& bytes) {
@@ -238,7 +264,7 @@ class Verifier {
   bool ChooseFirstKey() {
     EntryCheck first;
     ReadEntry(facts_, result_.first, first);
-    if (!first.io.ok()) return Unread(first.io);
+    if (!first.io.ok()) return Good(Unread(result_.first, first));
     const absl::StatusOr<Envelope> envelope = ParseEnvelope(first.files.envelope);
     auto key = std::find_if(expected_.keys.begin(), expected_.keys.end(),
                             [&](const VerificationKey& pinned) {
@@ -283,7 +309,7 @@ class Verifier {
     if (threads <= 0) threads = 2 * static_cast<int>(std::thread::hardware_concurrency());
     threads = std::clamp(threads, 1, kMaxThreads);
 
-    std::vector<EntryCheck> checks(kTileWidth);
+    std::vector<std::optional<EntryCheck>> checks(kTileWidth);
     std::vector<absl::string_view> leaves;
     std::string entries;
     for (uint64_t at = result_.first; at < end_;) {
@@ -291,23 +317,36 @@ class Verifier {
       const uint64_t tile = at / kTileWidth;
       const uint64_t next = std::min<uint64_t>(end_, (tile + 1) * kTileWidth);
       const auto count = static_cast<size_t>(next - at);
-      if (result_.whole && !ReadEntries(tile, static_cast<int>(count), entries, leaves)) {
+      const uint64_t begin = result_.whole ? tile * kTileWidth : at;
+      if (result_.whole && at == begin &&
+          !ReadEntries(tile, static_cast<int>(count), entries, leaves)) {
         return false;
       }
       const VerificationKey key = result_.keys.back().key;
+      const auto skipped = static_cast<size_t>(at - begin);
+      for (auto& check : checks) check.reset();
+      std::atomic<size_t> bytes = 0;
       InParallel(count, threads, [&](size_t i) {
-        checks[i] = EntryCheck();
-        ReadEntry(facts_, at + i, checks[i]);
-        CheckEntry(facts_, at + i, LeafAt(leaves, i), key, checks[i]);
+        if (i > 0 && bytes > kMaxBatchBytes) return;
+        EntryCheck& check = checks[i].emplace();
+        ReadEntry(facts_, at + i, check);
+        bytes += check.files.Bytes();
+        CheckEntry(facts_, at + i, LeafAt(leaves, skipped + i), key, check);
       });
-      for (size_t i = 0; i < count; ++i) {
+      // What is behind one that was left out is read again.
+      const auto done = static_cast<size_t>(
+          std::find_if(checks.begin(), checks.begin() + static_cast<ptrdiff_t>(count),
+                       [](const auto& check) { return !check.has_value(); }) -
+          checks.begin());
+      for (size_t i = 0; i < done; ++i) {
         // A hand-over among those before it: the key is another one now.
         if (!SameKey(key, result_.keys.back().key)) {
-          CheckEntry(facts_, at + i, LeafAt(leaves, i), result_.keys.back().key, checks[i]);
+          CheckEntry(facts_, at + i, LeafAt(leaves, skipped + i), result_.keys.back().key,
+                     *checks[i]);
         }
-        if (!Accept(at + i, checks[i])) return false;
+        if (!Accept(at + i, *checks[i])) return false;
       }
-      at = next;
+      at += done;
     }
     return true;
   }
@@ -330,8 +369,7 @@ class Verifier {
   // One certificate, after all before it.
   bool Accept(uint64_t sequence, EntryCheck& check) {
     if (!check.io.ok()) {
-      if (!absl::IsResourceExhausted(check.io)) return Unread(check.io);
-      return Refuse(sequence, Failure::kMalformedEnvelope, "A file is longer than it can be.");
+      return Good(Unread(sequence, check));
     }
     const CertificateResult& certificate = check.certificate;
     if (!certificate.ok()) return Refuse(sequence, certificate.failure, certificate.message);
@@ -350,6 +388,10 @@ class Verifier {
     if (body.handover.has_value()) {
       absl::StatusOr<VerificationKey> next = VerificationKey::Parse(body.handover->next);
       LETHE_CHECK(next.ok());  // a rule of the statement
+      if (HasKey(result_.keys, *next)) {
+        return Refuse(sequence, Failure::kBadStatement,
+                      "The key handed over to was the log's before.");
+      }
       result_.keys.push_back({sequence + 1, *std::move(next)});
     }
     if (result_.whole && !Good(tiles_->Append(certificate.leaf_hash))) return false;
@@ -417,26 +459,9 @@ class Verifier {
   // The checkpoint's key is one that a pinned key leads to, each pinned key is the log's, and
   // keys.txt says the same.
   bool CheckKeys() {
-    const VerificationKey& signer = *facts_.checkpoint_key;
-    const auto reached = [&](const VerificationKey& key) {
-      return std::any_of(result_.keys.begin(), result_.keys.end(),
-                         [&](const auto& period) { return SameKey(period.key, key); });
-    };
-    const auto pinned = [&](const VerificationKey& key) {
-      return std::any_of(expected_.keys.begin(), expected_.keys.end(),
-                         [&](const VerificationKey& one) { return SameKey(one, key); });
-    };
-    if (!reached(signer) && (result_.whole || !pinned(signer))) {
-      return Good(Wrong(Failure::kUnknownKey,
-                        "The checkpoint is signed by a key that no hand-over leads to.",
-                        kCheckpoint));
-    }
-    if (end_ == facts_.checkpoint.size && !SameKey(signer, result_.keys.back().key)) {
-      return Good(Wrong(Failure::kCheckpointSignature,
-                        "The checkpoint is not signed by the key in force.", kCheckpoint));
-    }
+    if (!CheckSigner(*facts_.checkpoint_key)) return false;
     for (const VerificationKey& key : expected_.keys) {
-      if (result_.whole && !reached(key)) {
+      if (result_.whole && !HasKey(result_.keys, key)) {
         return Good(Wrong(Failure::kUnknownKey, absl::StrCat("The pinned key ", key.short_name(),
                                                              " is none of this log's.")));
       }
@@ -448,10 +473,40 @@ class Verifier {
     return true;
   }
 
+  // The last key that the certificates show, since those before it are retired. Behind a range
+  // there may have been more hand-overs: then it is the newest pinned key, which the range does not
+  // show.
+  bool CheckSigner(const VerificationKey& signer) {
+    const VerificationKey& newest = expected_.keys.back();
+    const bool shown = result_.whole || HasKey(result_.keys, newest);
+    if (SameKey(signer, shown ? result_.keys.back().key : newest)) {
+      if (shown || end_ != facts_.checkpoint.size) return true;
+      // The range goes to the end of the log: nothing can have come behind it.
+      return Good(Wrong(Failure::kCheckpointSignature,
+                        "The checkpoint is not signed by the key in force.", kCheckpoint));
+    }
+    const bool retired = HasKey(result_.keys, signer) && !SameKey(signer, result_.keys.back().key);
+    if (retired) {
+      return Good(Wrong(Failure::kCheckpointSignature,
+                        "The checkpoint is not signed by the key in force.", kCheckpoint));
+    }
+    if (!shown) {
+      return Good(Wrong(Failure::kUnknownKey,
+                        absl::StrCat("The newest pinned key, ", newest.short_name(),
+                                     ", did not sign the checkpoint. Pin keys oldest first, and "
+                                     "none that came after the export."),
+                        kCheckpoint));
+    }
+    return Good(Wrong(Failure::kUnknownKey,
+                      "The checkpoint is signed by a key that no hand-over leads to.",
+                      kCheckpoint));
+  }
+
   // Of a range the list may tell more than what was verified, but nothing else.
   bool Lists(const std::vector<ChainVerifier::KeyPeriod>& listed) const {
     auto next = result_.keys.begin();
     for (size_t i = 0; i < listed.size(); ++i) {
+      if (listed[i].first_sequence > facts_.checkpoint.size) return false;
       const bool later = listed[i].first_sequence > end_;
       const bool before = i + 1 < listed.size() && listed[i + 1].first_sequence <= result_.first;
       if (later || before) {

@@ -7,7 +7,10 @@
 //
 // Signatures, proofs and bundles are checked by several threads, 256 certificates at a time; what
 // is reported is the first failure in the order of the log, however many threads there are. Memory:
-// a few MiB, 8 bytes a certificate of a .tar, and what the report needs. No network, no clock.
+// the report and one entries file (at most 16 MiB each), 8 bytes a certificate of a .tar, the names
+// of 1,024 files and of one more per 64 certificates, and the files of the certificates that are
+// being checked, which end at 256 or at 32 MiB and one certificate (at most 6 MiB) a thread, with
+// what is parsed of them. Honest exports need some 10 MiB. No network, no clock.
 #ifndef LETHE_AUDIT_VERIFY_EXPORT_H_
 #define LETHE_AUDIT_VERIFY_EXPORT_H_
 
@@ -26,8 +29,9 @@
 namespace lethe::audit {
 
 struct ExportExpectations {
-  // At least one, all of one name. The one that signed the first certificate must be among them;
-  // each must be one of the log's keys.
+  // At least one, all of one name, oldest first. The one that signed the first certificate must be
+  // among them. Of a whole log each must be one of its keys. Of a range the last one must be one
+  // that the range shows or the one that signed the checkpoint.
   std::vector<VerificationKey> keys;
   std::optional<std::string> origin;
   // The certificates that must be there. Without either: the whole log. A range has no tiles and

@@ -83,8 +83,10 @@ class FolderInput : public ExportInput {
         {kEnvelopeSuffix, &files.envelope},
         {kTlogProofSuffix, &files.tlog_proof},
         {kSigstoreSuffix, &files.sigstore_bundle}};
+    files.failed_part = 0;
     for (const auto& [suffix, bytes] : parts) {
       LETHE_ASSIGN_OR_RETURN(*bytes, Read(CertificatePath(sequence, suffix), kMaxPartBytes));
+      ++files.failed_part;
     }
     return absl::OkStatus();
   }
@@ -110,8 +112,11 @@ class FolderInput : public ExportInput {
         if (!ScanFolder(file + "/", finding)) return false;
       } else if (child.parsed.kind == NameKind::kCertificate) {
         if (!order_.Add(child.parsed, finding)) return false;
-      } else {
-        listing_.files.insert(file);
+      } else if (listing_.files.insert(file);
+                 listing_.files.size() > MaxOtherFiles(order_.count())) {
+        finding = NameFinding(Failure::kUnexpectedFile, file,
+                              "There are more files than these certificates need.");
+        return false;
       }
     }
     return true;
@@ -162,13 +167,14 @@ class FolderInput : public ExportInput {
       finding.io = Unreadable(absl::StrCat(path_, "/", prefix), errno);
       return false;
     }
-    std::sort(children.begin(), children.end(), [](const Child& a, const Child& b) {
+    std::sort(children.begin(), children.end(), [&prefix](const Child& a, const Child& b) {
       if (a.parsed.kind == NameKind::kCertificate && b.parsed.kind == NameKind::kCertificate) {
         return std::make_pair(a.parsed.sequence, a.parsed.part) <
                std::make_pair(b.parsed.sequence, b.parsed.part);
       }
-      // Numbers of folders: the longer one is the larger one.
-      if (a.folder && b.folder && a.name.size() != b.name.size()) {
+      // Numbers of folders: the longer one is the larger one. The certificates come before the
+      // tiles.
+      if (!prefix.empty() && a.folder && b.folder && a.name.size() != b.name.size()) {
         return a.name.size() < b.name.size();
       }
       return a.name < b.name;

@@ -45,6 +45,9 @@ struct CertificateFiles {
   std::string envelope;
   std::string tlog_proof;
   std::string sigstore_bundle;
+  size_t failed_part = 0;  // when reading fails: 0 the envelope, 1 the proof, 2 the bundle
+
+  size_t Bytes() const { return envelope.size() + tlog_proof.size() + sigstore_bundle.size(); }
 };
 
 // "certificates/000/000007" and one of the suffixes below.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "audit/tiles.h"
 
 namespace lethe::audit {
 namespace {
@@ -19,6 +20,7 @@ constexpr std::array<absl::string_view, 3> kSuffixes = {kEnvelopeSuffix, kTlogPr
 constexpr std::array<absl::string_view, 5> kSingleFiles = {"checkpoint", "keys.txt", "report.html",
                                                            "summary.csv", "summary.jsonl"};
 constexpr size_t kMaxDigits = 18;
+constexpr size_t kMaxTileParts = 9;  // "tile", a level, 18 digits by threes, a width
 constexpr size_t kMaxShown = 120;
 
 bool Digits(absl::string_view text) {
@@ -44,6 +46,7 @@ NameKind TileName(const std::vector<absl::string_view>& parts) {
     return NameKind::kUnexpected;
   }
   if (parts.size() == 2) return NameKind::kFolder;
+  if (parts.size() > kMaxTileParts) return NameKind::kUnexpected;
   for (size_t i = 2; i < parts.size(); ++i) {
     const bool last = i + 1 == parts.size();
     absl::string_view part = parts[i];
@@ -54,7 +57,11 @@ NameKind TileName(const std::vector<absl::string_view>& parts) {
     if (absl::ConsumeSuffix(&part, ".p")) {
       if (!TilePart(part, /*last=*/true)) return NameKind::kUnexpected;
       if (last) return NameKind::kFolder;
-      if (i + 2 != parts.size() || !Digits(parts[i + 1])) return NameKind::kUnexpected;
+      int width = 0;
+      if (i + 2 != parts.size() || !absl::SimpleAtoi(parts[i + 1], &width) || width < 1 ||
+          width >= kTileWidth || absl::StrCat(width) != parts[i + 1]) {
+        return NameKind::kUnexpected;
+      }
       return NameKind::kOther;
     }
     return last && TilePart(part, /*last=*/true) ? NameKind::kOther : NameKind::kUnexpected;

@@ -36,6 +36,8 @@ class CertificateOrder {
   // After the last one.
   bool Finish(Finding& finding) const;
 
+  // Whether no certificate is waiting for the rest of its files.
+  bool complete() const { return part_ == 0; }
   uint64_t first() const { return first_; }
   uint64_t count() const { return count_; }
 
@@ -44,6 +46,10 @@ class CertificateOrder {
   uint64_t count_ = 0;  // certificates with all their files
   int part_ = 0;        // files of the next one that have been seen
 };
+
+// More files beside those of so many certificates than an export of them can have: the tiles are
+// fewer than one for 64, and a log whose tail was cut off is to be told as that.
+inline uint64_t MaxOtherFiles(uint64_t certificates) { return 1024 + certificates / 64; }
 
 Finding NameFinding(Failure failure, absl::string_view file, absl::string_view message);
 

@@ -16,6 +16,7 @@ namespace lethe::audit {
 namespace {
 
 constexpr uint64_t kBlock = 512;
+constexpr uint64_t kCertificateBytes = 6 * kBlock;  // at least: three headers, three files
 constexpr size_t kNameBytes = 100;
 constexpr size_t kSizeAt = 124;
 constexpr size_t kSizeDigits = 11;
@@ -133,14 +134,22 @@ class TarInput : public ExportInput {
 
   absl::Status ReadCertificate(uint64_t sequence, CertificateFiles& files) const override {
     uint64_t at = certificates_[static_cast<size_t>(sequence - listing_.first_certificate)];
-    for (std::string* bytes : {&files.envelope, &files.tlog_proof, &files.sigstore_bundle}) {
+    const std::pair<absl::string_view, std::string*> parts[] = {
+        {kEnvelopeSuffix, &files.envelope},
+        {kTlogProofSuffix, &files.tlog_proof},
+        {kSigstoreSuffix, &files.sigstore_bundle}};
+    files.failed_part = 0;
+    for (const auto& [suffix, bytes] : parts) {
       Block block;
       LETHE_RETURN_IF_ERROR(ReadBlock(at, block));
       std::string name;
       uint64_t size = 0;
-      if (!ParseHeader(block, name, size)) return Unstable();
+      if (!ParseHeader(block, name, size) || name != CertificatePath(sequence, suffix)) {
+        return Unstable();
+      }
       LETHE_RETURN_IF_ERROR(ReadWhole(file_, at + kBlock, size, kMaxPartBytes, name, *bytes));
       at += kBlock + Padded(size);
+      ++files.failed_part;
     }
     return absl::OkStatus();
   }
@@ -205,6 +214,12 @@ class TarInput : public ExportInput {
     if (parsed.kind == NameKind::kCertificate) {
       if (!order_.Add(parsed, finding)) return false;
       if (parsed.part == 0) certificates_.push_back(at);
+    } else if (!order_.Finish(finding)) {
+      return false;  // the three files of a certificate stand together
+    } else if (places_.size() > MaxOtherFiles(size_ / kCertificateBytes)) {
+      finding = NameFinding(Failure::kUnexpectedFile, name,
+                            "There are more files than these certificates need.");
+      return false;
     } else if (!places_.emplace(name, Place{content, size}).second) {
       finding = NameFinding(Failure::kMalformedArchive, name, "The file is there twice.");
       return false;

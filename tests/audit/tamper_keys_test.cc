@@ -1,4 +1,5 @@
 // Keys, checkpoints, ranges and witnesses: what an export must not get away with, and why.
+#include <algorithm>
 #include <functional>
 #include <set>
 #include <string>
@@ -205,6 +206,105 @@ TEST_F(TamperTest, Ranges) {
   changed = files;
   std::swap(changed[CertificateFile(2, ".tlog-proof")], changed[CertificateFile(3, ".tlog-proof")]);
   Refused(changed, Failure::kProofMismatch, CertificateFile(2, ".tlog-proof"), range);
+}
+
+// Ranges of a log whose key changed at certificate 2 and 5: keys 0, 1 and 2.
+class RangeKeysTest : public TamperTest {
+ protected:
+  ExportExpectations Range(uint64_t first, uint64_t last, const std::vector<size_t>& pinned) {
+    std::vector<VerificationKey> keys;
+    for (const size_t key : pinned) keys.push_back(signers_[key].verification_key());
+    ExportExpectations expected = Pinned(keys);
+    expected.first = first;
+    expected.last = last;
+    expected.skip_report = true;
+    return expected;
+  }
+  Files RangeOf(uint64_t first, uint64_t last) {
+    return rotated_.Export({.first = first, .last = last}).files();
+  }
+  // The certificates `first` to `last` of the log in an invented one of `size` leaves, whose
+  // checkpoint this signer signs.
+  Files Invent(uint64_t first, uint64_t last, uint64_t size, const Signer& signer) {
+    SampleLog invented(0);
+    for (uint64_t i = 0; i < size; ++i) {
+      invented.AppendRaw(rotated_.certificates()[std::min(i, last)]);
+    }
+    invented.set_checkpoint(invented.CheckpointAt(size, signer));
+    Files files = Forge(invented, signer);
+    RemoveTiles(files);
+    for (uint64_t i = 0; i < size; ++i) {
+      if (i < first || i > last) RemoveCertificate(files, i);
+    }
+    const Files range = RangeOf(first, last);
+    for (const char* name : {"keys.txt", "summary.csv", "summary.jsonl"}) {
+      files[name] = range.at(name);
+    }
+    return files;
+  }
+  std::string Line(uint64_t first, size_t key) const {
+    return absl::StrCat(first, " ", signers_[key].verification_key().vkey(), "\n");
+  }
+
+  SampleLog rotated_{9, {2, 5}};
+  const std::vector<Signer>& signers_ = rotated_.signers();
+};
+
+TEST_F(RangeKeysTest, TheCheckpointIsTheLastKeysOrALaterPinnedOnes) {
+  // Hand-overs in the range are followed; those behind it are not seen, so the key must be pinned.
+  Accepted(RangeOf(1, 7), Range(1, 7, {0}));
+  Accepted(RangeOf(1, 7), Range(1, 7, {0, 1, 2}));
+  Accepted(RangeOf(1, 3), Range(1, 3, {0, 2}));
+  Accepted(RangeOf(1, 3), Range(1, 3, {0, 1, 2}));
+  Accepted(RangeOf(6, 7), Range(6, 7, {0, 1, 2}));
+  Accepted(RangeOf(6, 7), Range(6, 7, {2}));
+  Refused(RangeOf(1, 3), Failure::kUnknownKey, "checkpoint", Range(1, 3, {0}));
+  // Another order says that key 2 is retired.
+  Refused(RangeOf(1, 3), Failure::kUnknownKey, "checkpoint", Range(1, 3, {2, 0}));
+  Refused(RangeOf(6, 7), Failure::kUnknownKey, "checkpoint", Range(6, 7, {2, 1}));
+}
+
+TEST_F(RangeKeysTest, ARetiredKeySignsNoCheckpoint) {
+  for (const uint64_t size : {uint64_t{6}, uint64_t{40}, uint64_t{1000}}) {
+    // The holder of key 0, which the range itself shows to be retired.
+    for (const std::string& list :
+         {Line(0, 0), Line(0, 0) + Line(3, 1), Line(0, 0) + Line(3, 1) + Line(5, 0)}) {
+      Files files = Invent(1, 3, size, signers_[0]);
+      files["keys.txt"] = list;
+      const ExportResult result = VerifyFolder(files, Range(1, 3, {0}));
+      EXPECT_FALSE(result.ok()) << size << list;
+    }
+    Files files = Invent(1, 3, size, signers_[0]);
+    Refused(files, Failure::kCheckpointSignature, "checkpoint", Range(1, 3, {0}));
+    Refused(files, Failure::kCheckpointSignature, "checkpoint", Range(1, 3, {0, 2}));
+    // Of key 1, of which the verifier knows that key 2 followed.
+    files = Invent(1, 3, size, signers_[1]);
+    files["keys.txt"] = Line(0, 0) + Line(3, 1);
+    Accepted(files, Range(1, 3, {0}));
+    Accepted(files, Range(1, 3, {0, 1}));
+    Refused(files, Failure::kUnknownKey, "checkpoint", Range(1, 3, {0, 1, 2}));
+  }
+}
+
+TEST_F(RangeKeysTest, AListHasAKeyOnceAndNoneBehindTheLog) {
+  const Files good = RangeOf(1, 3);
+  const ExportExpectations expected = Range(1, 3, {0, 1, 2});
+  for (const std::string& list :
+       {Line(0, 0) + Line(3, 1) + Line(6, 0) + Line(7, 2), Line(0, 0) + Line(3, 1) + Line(10, 2),
+        Line(0, 0) + Line(3, 1), Line(0, 0) + Line(3, 2), Line(0, 0) + Line(4, 1) + Line(6, 2)}) {
+    Files files = good;
+    files["keys.txt"] = list;
+    Refused(files, Failure::kKeyListMismatch, "keys.txt", expected);
+  }
+}
+
+TEST_F(RangeKeysTest, NoHandOverGoesBackToAKey) {
+  SampleLog back(5, {2});
+  CertificateBody body = testing::HandoverBody(signers_[0].verification_key().vkey());
+  back.Append(body);
+  back.SignAgain();
+  Refused(Forge(back, back.signers().back()), Failure::kBadStatement,
+          CertificateFile(5, ".envelope.json"));
 }
 
 TEST_F(TamperTest, AnOlderCheckpointShowsForkAndShrinking) {

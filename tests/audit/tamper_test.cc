@@ -89,7 +89,7 @@ TEST_F(TamperTest, UnexpectedFiles) {
         "tile/README", ".checkpoint"}) {
     SCOPED_TRACE(name);
     Files files = good_;
-    files[name] = "x";
+    files[name] = std::string(1, 'x');
     Refused(files, Failure::kUnexpectedFile, name);
   }
   // A folder that should not be is told itself, in an archive the file in it.
@@ -97,7 +97,7 @@ TEST_F(TamperTest, UnexpectedFiles) {
                            "certificates/0/000007.envelope.json", "more/checkpoint"}) {
     SCOPED_TRACE(name);
     Files files = good_;
-    files[name] = "x";
+    files[name] = std::string(1, 'x');
     const Finding folder = VerifyFolder(files, Pinned()).finding;
     EXPECT_EQ(folder.failure, Failure::kUnexpectedFile);
     EXPECT_THAT(name, ::testing::StartsWith(folder.file + "/"));
@@ -350,6 +350,70 @@ TEST_F(TamperTest, Archives) {
   std::string padded = good;
   padded[end_of_first] = 'x';
   malformed(padded);
+}
+
+// What is judged must be what the names say, also when nothing else notices.
+TEST_F(TamperTest, NothingStandsBetweenTheFilesOfACertificate) {
+  ExportExpectations expected = Pinned();
+  expected.skip_report = true;
+  for (size_t part = 1; part < 3; ++part) {
+    // report.html, with the right proof or bundle in it, stands where the garbage should.
+    std::string tar;
+    for (const TarEntry& entry : TarEntries(good_)) {
+      if (entry.name == "report.html") continue;
+      if (entry.name == CertificateFile(2, kParts[part])) {
+        tar += TarOf(TarEntry{"report.html", entry.bytes});
+        tar += TarOf(TarEntry{entry.name, "garbage"});
+      } else {
+        tar += TarOf(entry);
+      }
+    }
+    const ExportResult result = VerifyTar(tar + TarEnd(), expected);
+    EXPECT_EQ(Name(result.finding.failure), Name(Failure::kMissingFile)) << result.finding.message;
+    EXPECT_EQ(result.finding.file, CertificateFile(2, kParts[part]));
+  }
+}
+
+TEST_F(TamperTest, FilesThatAreTooLong) {
+  const std::pair<const char*, Failure> parts[] = {{".envelope.json", Failure::kMalformedEnvelope},
+                                                   {".tlog-proof", Failure::kMalformedProof},
+                                                   {".sigstore.json", Failure::kMalformedBundle}};
+  for (const uint64_t sequence : {uint64_t{0}, uint64_t{1}, uint64_t{6}}) {
+    for (const auto& [part, failure] : parts) {
+      Files files = good_;
+      files[CertificateFile(sequence, part)] = std::string(size_t{3} << 20, 'x');
+      Refused(files, failure, CertificateFile(sequence, part));
+    }
+  }
+}
+
+// Batches that end before their tile does; the smallest is of one certificate.
+TEST_F(TamperTest, LongCertificatesAreJudgedInParts) {
+  SampleLog log(40, {7, 30});
+  Files files = Forge(log, log.signers().back());
+  Accepted(files);
+  // Each of them too long to be read with the others, and wrong: the first one is told.
+  for (uint64_t i = 3; i < 40; ++i) {
+    files[CertificateFile(i, ".sigstore.json")] = std::string(size_t{2} << 20, ' ');
+  }
+  Refused(files, Failure::kMalformedBundle, CertificateFile(3, ".sigstore.json"));
+}
+
+TEST_F(TamperTest, NamesOfTilesAreBounded) {
+  for (const char* name :
+       {"tile/0/000.p/0", "tile/0/000.p/01", "tile/0/000.p/256", "tile/0/000.p/123456789012345678",
+        "tile/0/x000/x000/x000/x000/x000/x000/x000/000"}) {
+    Files files = good_;
+    files[name] = std::string(1, 'x');
+    Refused(files, Failure::kUnexpectedFile, name);
+  }
+  Files files = good_;
+  for (int i = 0; i < 2000; ++i) {
+    files[absl::StrFormat("tile/%d/%03d", 1 + i / 1000, i % 1000)] = std::string(1, 'x');
+  }
+  const ExportResult folder = VerifyFolder(files, Pinned());
+  EXPECT_THAT(folder.finding.message, ::testing::HasSubstr("more files than"));
+  EXPECT_THAT(VerifyTar(TarOf(files)).finding.message, ::testing::HasSubstr("more files than"));
 }
 
 TEST_F(TamperTest, FoldersWithTricks) {
