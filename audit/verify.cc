@@ -1,5 +1,6 @@
 #include "audit/verify.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -277,6 +278,12 @@ CertificateResult ChainVerifier::Add(const ChainEntry& entry) {
   if (next > 0 && certificate.body->previous_leaf_hash != result_.last_leaf_hash) {
     return Fail(Failure::kPreviousLeafMismatch,
                 absl::StrCat("Certificate ", sequence, " names another predecessor."));
+  }
+  if (certificate.body->handover.has_value() &&
+      std::any_of(keys_.begin(), keys_.end(), [&](const KeyPeriod& period) {
+        return period.key.vkey() == certificate.body->handover->next;
+      })) {
+    return Fail(Failure::kBadStatement, "The key handed over to was the log's before.");
   }
   range_.Append(certificate.leaf_hash);
   result_.last_leaf_hash = certificate.leaf_hash;

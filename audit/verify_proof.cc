@@ -1,5 +1,7 @@
 #include "audit/verify_proof.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -74,13 +76,16 @@ ProofResult VerifySignedCheckpoint(absl::string_view note,
                                    std::span<const VerificationKey> keys,
                                    const WitnessPolicy* policy) {
   CheckpointResult checked;
-  for (const VerificationKey& key : keys) {
-    checked = VerifyCheckpoint(note, key);
+  size_t at = keys.size();
+  while (at > 0) {
+    --at;
+    checked = VerifyCheckpoint(note, keys[at]);
     if (checked.ok()) break;
   }
   if (!checked.ok()) return Failed(checked.failure, checked.message);
   ProofResult result;
   result.checkpoint = std::move(checked.checkpoint);
+  result.key = at;
   result.message = "Verified.";
   if (policy == nullptr) return result;
   QuorumResult quorum = CheckQuorum(checked.note, *policy);
@@ -121,16 +126,23 @@ ProofResult VerifyCertificateProof(absl::string_view proof,
     return Failed(is_bundle ? Failure::kBundleMismatch : Failure::kProofMismatch,
                   "The proof does not lead from this certificate to the checkpoint's root.");
   }
+  const auto certified = std::find_if(keys.begin(), keys.end(), [&](const VerificationKey& key) {
+    return key.vkey() == certificate_key.vkey();
+  });
+  const auto signer = keys.begin() + static_cast<ptrdiff_t>(result.key);
+  if (certified != keys.end() &&
+      (signer < certified || (certificate.body->handover.has_value() && signer == certified))) {
+    return Failed(Failure::kCheckpointSignature,
+                  "The checkpoint is signed by a key that was retired before this size.");
+  }
   if (!is_bundle) return result;
   const absl::StatusOr<Envelope> opened = ParseEnvelope(envelope);
   absl::Status same = opened.status();
-  for (const VerificationKey& key : keys) {
-    if (!opened.ok() || !VerifyCheckpoint(parsed->checkpoint_note, key).ok()) continue;
+  if (opened.ok()) {
     same = CheckSigstoreBundle(proof, envelope,
                                LeafBytes(opened->payload, opened->signature, certificate_key),
                                parsed->index, checkpoint.size, checkpoint.root, parsed->proof,
-                               parsed->checkpoint_note, key);
-    break;
+                               parsed->checkpoint_note, *signer);
   }
   if (same.ok()) return result;
   return Failed(
@@ -139,7 +151,9 @@ ProofResult VerifyCertificateProof(absl::string_view proof,
 }
 
 ProofResult VerifyExtension(const Checkpoint& older,
+                            size_t older_key,
                             const Checkpoint& newer,
+                            size_t newer_key,
                             std::optional<absl::string_view> proof) {
   if (older.origin != newer.origin) {
     return Failed(Failure::kOriginMismatch, "The checkpoints are of two logs.");
@@ -155,6 +169,10 @@ ProofResult VerifyExtension(const Checkpoint& older,
   if (newer.size == older.size && newer.root != older.root) {
     return Failed(Failure::kInconsistent,
                   absl::StrCat("The log forked: two roots for ", older.size, " certificates."));
+  }
+  if (newer_key < older_key || (newer.size == older.size && newer_key != older_key)) {
+    return Failed(Failure::kCheckpointSignature,
+                  "The newer checkpoint is signed by a key that was retired before this size.");
   }
   std::vector<Digest> hashes;
   absl::string_view text = proof.value_or("");

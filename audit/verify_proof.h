@@ -21,19 +21,24 @@ struct ProofResult {
   std::string message;
   // Set when nothing failed.
   Checkpoint checkpoint;
+  size_t key = 0;  // which of the keys signed it; the last one when there are several
   std::vector<Cosignature> cosignatures;
 
   bool ok() const { return failure == Failure::kNone; }
 };
 
-// A checkpoint note signed by one of these keys and, with a policy, cosigned by its quorum.
+// A checkpoint note signed by one of these keys, which are in the order of their use, and, with a
+// policy, cosigned by its quorum. A note by itself does not tell when a key was retired: who pins a
+// retired one accepts what its holder signs later.
 ProofResult VerifySignedCheckpoint(absl::string_view note,
                                    std::span<const VerificationKey> keys,
                                    const WitnessPolicy* policy);
 
 // `proof`: a .tlog-proof or a Sigstore bundle of this certificate, told apart by how they begin.
 // `certificate`: what VerifyCertificate made of `envelope`; requires certificate.ok().
-// `certificate_key`: the key it was verified with. The checkpoint in the proof is checked as above.
+// `certificate_key`: the key it was verified with, one of `keys`. The checkpoint in the proof is
+// checked as above and must be signed by this key or a later one; by a later one if the certificate
+// hands over.
 ProofResult VerifyCertificateProof(absl::string_view proof,
                                    absl::string_view envelope,
                                    const CertificateResult& certificate,
@@ -43,9 +48,13 @@ ProofResult VerifyCertificateProof(absl::string_view proof,
 
 // Whether the newer checkpoint extends the older one. `proof`: the hashes of an RFC 6962
 // consistency proof, one in base64 a line; needed unless the sizes are equal. Requires both to be
-// verified. Failures: inconsistent, malformed-proof, proof-mismatch.
+// verified; `older_key` and `newer_key` are their ProofResult::key, and the newer checkpoint must
+// not be signed by an earlier key, nor one of the same size by another. Failures: inconsistent,
+// checkpoint-signature, malformed-proof, proof-mismatch.
 ProofResult VerifyExtension(const Checkpoint& older,
+                            size_t older_key,
                             const Checkpoint& newer,
+                            size_t newer_key,
                             std::optional<absl::string_view> proof);
 
 }  // namespace lethe::audit

@@ -176,7 +176,7 @@ int ReportCheckpoint(const Options& options,
 ExportResult CheckNote(const std::string& path,
                        const Pins& pins,
                        absl::string_view about,
-                       std::string* note) {
+                       size_t* key) {
   std::string bytes;
   Finding read = ReadNote(path, bytes);
   if (!read.ok()) return Failed(std::move(read));
@@ -186,7 +186,7 @@ ExportResult CheckNote(const std::string& path,
     result.finding.failure = Failure::kOriginMismatch;
     result.finding.message = absl::StrCat(about, "The checkpoint is that of another log.");
   }
-  if (note != nullptr) *note = std::move(bytes);
+  if (key != nullptr) *key = checked.key;
   return result;
 }
 
@@ -220,9 +220,11 @@ int RunConsistency(const Options& options, const Pins& pins) {
   }
   Pins older_pins = pins;
   older_pins.policy.reset();  // it is about the newer one
-  const ExportResult older = CheckNote(options.path, older_pins, "The older one: ", nullptr);
+  size_t older_key = 0;
+  size_t newer_key = 0;
+  const ExportResult older = CheckNote(options.path, older_pins, "The older one: ", &older_key);
   if (!older.ok()) return ReportCheckpoint(options, older, "");
-  ExportResult newer = CheckNote(options.other, pins, "The newer one: ", nullptr);
+  ExportResult newer = CheckNote(options.other, pins, "The newer one: ", &newer_key);
   if (!newer.ok()) return ReportCheckpoint(options, newer, "");
   std::optional<std::string> proof;
   if (!options.proof.empty()) {
@@ -236,7 +238,8 @@ int RunConsistency(const Options& options, const Pins& pins) {
   }
   std::optional<absl::string_view> hashes;
   if (proof.has_value()) hashes = *proof;
-  const ProofResult extension = VerifyExtension(older.checkpoint, newer.checkpoint, hashes);
+  const ProofResult extension =
+      VerifyExtension(older.checkpoint, older_key, newer.checkpoint, newer_key, hashes);
   newer.finding.failure = extension.failure;
   newer.finding.message = extension.message;
   return ReportCheckpoint(options, newer, "the newer checkpoint extends the older one");

@@ -1,8 +1,11 @@
 // lethe-verify: checks certificates, exports and checkpoints offline, against a pinned key.
+#include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
 #include "audit/cli/commands.h"
 #include "audit/cli/options.h"
 #include "audit/cli/output.h"
@@ -12,7 +15,10 @@ namespace {
 
 constexpr char kFooter[] =
     R"(Nothing is read but the named files, and nothing is sent anywhere. Pin a key
-that you have from the owner of the log, never one from the export itself.
+that you have from the owner of the log, never one from the export itself. Give
+several oldest first. A checkpoint, a proof or a range does not show that a key
+was retired: whoever holds an old key that you pin can sign one. Pin the newest
+key alone where it is enough.
 
 Exit status
   0 verified             4 wrong key or signature, or witnesses missing
@@ -70,10 +76,17 @@ int Main(int argc, char** argv) {
   AddCommonOptions(*certificate, options);
   certificate->footer(kFooter);
 
+  // CLI11 takes -1 for the largest number.
+  const auto digits = [](const std::string& text) {
+    uint64_t number = 0;
+    const bool good = text.find_first_not_of("0123456789") == std::string::npos &&
+                      absl::SimpleAtoi(text, &number);
+    return good ? std::string() : "not a number from 0 on: " + text;
+  };
   CLI::App* exported = app.add_subcommand("export", "Check an export and everything in it");
   exported->add_option("PATH", options.path, "The export: a folder or a .tar")->required();
-  exported->add_option("--first", options.first, "First certificate of a range");
-  exported->add_option("--last", options.last, "Last certificate of a range");
+  exported->add_option("--first", options.first, "First certificate of a range")->check(digits);
+  exported->add_option("--last", options.last, "Last certificate of a range")->check(digits);
   exported->add_option("--threads", options.threads, "How many at once (default: by processors)")
       ->check(CLI::Range(1, 64));
   exported->add_flag("--skip-report", options.skip_report,
@@ -105,6 +118,9 @@ int Main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kVerified : kUsage;
+  }
+  if (options.first.value_or(0) > options.last.value_or(std::numeric_limits<uint64_t>::max())) {
+    return Complain(absl::InvalidArgumentError("--first is behind --last"), kUsage);
   }
   // The tokens are the tenant's own: a key is needed for a certificate only.
   if (state->parsed() && options.state.certificate.empty()) {

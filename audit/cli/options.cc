@@ -1,5 +1,7 @@
 #include "audit/cli/options.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "audit/cli/input.h"
 #include "core/base/status_macros.h"
@@ -29,7 +31,7 @@ absl::StatusOr<Receipt> ReadReceipt(const Options& options) {
 }  // namespace
 
 void AddCommonOptions(CLI::App& command, Options& options) {
-  command.add_option("--key", options.keys, "Key to pin: name+hex8+base64; may be repeated")
+  command.add_option("--key", options.keys, "Key to pin; may be repeated, oldest first")
       ->allow_extra_args(false)
       ->type_name("VKEY");
   command.add_option("--origin", options.origin, "The log it must belong to (default: the key's)");
@@ -77,6 +79,11 @@ absl::StatusOr<Pins> ReadPins(const Options& options) {
   Pins pins;
   for (const std::string& text : options.keys) {
     LETHE_ASSIGN_OR_RETURN(VerificationKey key, VerificationKey::Parse(text));
+    for (const VerificationKey& before : pins.keys) {
+      if (before.vkey() == key.vkey()) {
+        return absl::InvalidArgumentError("--key: a key for the second time");
+      }
+    }
     pins.keys.push_back(std::move(key));
   }
   if (!options.policy.empty()) {
@@ -85,7 +92,11 @@ absl::StatusOr<Pins> ReadPins(const Options& options) {
     if (!policy.ok()) return InFile(options.policy, policy.status());
     // A policy may be of many logs. With --key it adds those of the same name.
     for (const VerificationKey& log : policy->logs) {
-      if (pins.keys.empty() || log.name() == pins.keys.front().name()) pins.keys.push_back(log);
+      const bool there = std::any_of(pins.keys.begin(), pins.keys.end(),
+                                     [&](const auto& key) { return key.vkey() == log.vkey(); });
+      if (!there && (pins.keys.empty() || log.name() == pins.keys.front().name())) {
+        pins.keys.push_back(log);
+      }
     }
     pins.policy = *std::move(policy);
   }

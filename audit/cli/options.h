@@ -68,7 +68,8 @@ void AddReceiptOptions(CLI::App& command, Options& options);
 
 // What the options name, read and parsed.
 struct Pins {
-  std::vector<VerificationKey> keys;  // at least one, all of one name
+  std::vector<VerificationKey> keys;  // at least one, all of one name, each once; as they were
+                                      // given, then those of the policy
   std::optional<WitnessPolicy> policy;
   std::optional<std::string> origin;
   std::optional<Receipt> receipt;

@@ -305,6 +305,70 @@ TEST_F(CliTest, ShowsForksAndShrunkLogs) {
   EXPECT_THAT(Verify("consistency new old").out, HasSubstr("shrank"));
 }
 
+TEST_F(CliTest, ARetiredKeySignsNothingNewer) {
+  SampleLog log(6, {2});
+  const Signer& a = log.signers()[0];
+  const Signer& b = log.signers()[1];
+  Export(log, "out");
+  const auto node = [&log](int level, uint64_t index) { return log.Node(level, index); };
+  const auto prove = [&](const std::string& name, uint64_t index, uint64_t size,
+                         const Signer& signer) {
+    Write(name, TlogProof(index, InclusionProof(index, size, node).value(),
+                          log.CheckpointAt(size, signer)));
+  };
+  Write("a5", log.CheckpointAt(5, a));
+  Write("b5", log.CheckpointAt(5, b));
+  Write("a6", log.CheckpointAt(6, a));
+  Write("b6", log.CheckpointAt(6, b));
+  std::string proof;
+  const std::vector<Digest> hashes = ConsistencyProof(5, 6, node).value();
+  for (const Digest& hash : hashes) proof += Base64(hash) + "\n";
+  Write("proof", proof);
+  const std::string both = absl::StrCat(" --key '", a.verification_key().vkey(), "' --key '",
+                                        b.verification_key().vkey(), "'");
+  const auto code = [&](const std::string& arguments) {
+    return Verify(arguments + both, false).code;
+  };
+  EXPECT_EQ(code("consistency b5 b6 --proof proof"), 0);
+  EXPECT_EQ(code("consistency a5 b6 --proof proof"), 0);
+  EXPECT_EQ(code("consistency b5 a6 --proof proof"), 4);
+  EXPECT_EQ(code("consistency b6 b6"), 0);
+  EXPECT_EQ(code("consistency b6 a6"), 4);
+  EXPECT_EQ(code("consistency a6 b6"), 4);
+  EXPECT_THAT(Verify("consistency b5 a6 --proof proof" + both, false).out, HasSubstr("retired"));
+  // Certificate 3 is of the new key, 2 the hand-over to it, 1 of the old key.
+  for (const uint64_t index : {uint64_t{1}, uint64_t{2}, uint64_t{3}}) {
+    prove("by-a", index, 6, a);
+    prove("by-b", index, 6, b);
+    const std::string c =
+        absl::StrCat("certificate out/certificates/000/00000", index, ".envelope.json --proof ");
+    EXPECT_EQ(code(c + "by-b"), 0) << index;
+    // Nothing shows of certificate 1 that its key was retired.
+    EXPECT_EQ(code(c + "by-a"), index == 1 ? 0 : 4) << index;
+  }
+  EXPECT_EQ(Verify("export out" + both + both, false).code, 1);
+}
+
+TEST_F(CliTest, NumbersOfCertificatesAreChecked) {
+  SampleLog log(4);
+  Export(log, "out");
+  for (const char* range : {"--first -1", "--first=-1", "--last -1", "--first 3 --last 2",
+                            "--first 1x", "--first ''", "--last 99999999999999999999"}) {
+    EXPECT_EQ(Verify(absl::StrCat("export out ", range)).code, 1) << range;
+  }
+  EXPECT_EQ(Verify("export out --first 0 --last 3").code, 0);
+}
+
+TEST_F(CliTest, AFileThatIsTooLongIsAFinding) {
+  SampleLog log(2);
+  Export(log, "out");
+  Write("out/certificates/000/000000.envelope.json", std::string(size_t{3} << 20, 'x'));
+  const Outcome json = Verify("export out -o json");
+  EXPECT_EQ(json.code, 3);
+  EXPECT_THAT(json.out, AllOf(HasSubstr("\"failure\":\"malformed-envelope\""),
+                              HasSubstr("000000.envelope.json"), HasSubstr("\"sequence\":0")));
+}
+
 TEST_F(CliTest, ReceiptsOpenTheirCertificate) {
   SampleLog log(1);
   Export(log, "out");

@@ -14,6 +14,7 @@
 #include "audit/witness.h"
 #include "gtest/gtest.h"
 #include "tests/audit/sample.h"
+#include "tests/audit/sample_log.h"
 
 namespace lethe::audit {
 namespace {
@@ -118,6 +119,18 @@ TEST_F(HandoverTest, RulesOfTheBody) {
     body.handover = KeyHandover{Vkey(1)};
     EXPECT_EQ(ValidateBody(body).message(), "handover: not allowed for this kind");
   }
+}
+
+TEST_F(HandoverTest, AKeyIsALogsForOneStretch) {
+  testing::SampleLog log(4, {2});
+  log.Append(HandoverBody(log.signers()[0].verification_key().vkey()));
+  ChainVerifier verifier(log.signers()[0].verification_key(), {});
+  for (size_t i = 0; i < 4; ++i) {
+    const SignedCertificate& one = log.certificates()[i];
+    EXPECT_TRUE(verifier.Add({one.envelope, one.leaf, i}).ok()) << i;
+  }
+  const SignedCertificate& back = log.certificates()[4];
+  EXPECT_EQ(verifier.Add({back.envelope, back.leaf, 4}).failure, Failure::kBadStatement);
 }
 
 TEST_F(HandoverTest, AKeyCannotHandOverToItself) {
