@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -133,6 +134,34 @@ TEST(Summary, DoublesReadBackBitForBit) {
   EXPECT_EQ(CsvFields(EntryOf(body)).at("slack"), "-inf");
   EXPECT_EQ(CsvFields(EntryOf(body)).at("weight_bound"), "inf");
   EXPECT_EQ(nlohmann::json::parse(SummaryJsonLine(EntryOf(body))).at("weight_bound"), "inf");
+}
+
+TEST(Summary, DoublesAreWrittenAsTheDocumentSays) {
+  std::ifstream document(std::string(LETHE_SOURCE_DIR) + "/docs/certificate_format.md");
+  std::string line;
+  while (std::getline(document, line) && line != "| double | text |") continue;
+  std::getline(document, line);  // the rule below the header
+  CertificateBody body = ForgetBody();
+  int rows = 0;
+  while (std::getline(document, line) && !line.empty()) {
+    const size_t tick = line.find('`');
+    ASSERT_NE(tick, std::string::npos) << line;
+    body.change->residuals.slack = std::strtod(line.c_str() + 2, nullptr);
+    const std::string text = line.substr(tick + 1, line.rfind('`') - tick - 1);
+    EXPECT_EQ(CsvFields(EntryOf(body)).at("slack"), text) << line;
+    ++rows;
+  }
+  EXPECT_EQ(rows, 15);
+}
+
+TEST(Summary, TheBlanksBeforeAFormulaAreThoseOfTheDocument) {
+  for (const std::string blank : {" ", "\t", "\r", "\n", "\xC2\xA0"}) {
+    EXPECT_EQ(CsvText(blank + "=1"), absl::StrCat("\"'", blank, "=1\"")) << blank;
+  }
+  // Not among them: a vertical tab, an em space.
+  for (const std::string other : {"\v", "\xE2\x80\x83"}) {
+    EXPECT_EQ(CsvText(other + "=1"), absl::StrCat("\"", other, "=1\""));
+  }
 }
 
 TEST(Summary, HostileTextIsNoFormulaAndStaysInItsField) {
