@@ -85,6 +85,9 @@ holds=0
 "$bin/lethe-verify" export "$work/export" --key "${keys[0]}" -q >"$work/out" || holds=1
 claim $holds "lethe-verify, first key pinned, two hand-overs followed" "$(head -n 1 "$work/out")" "verified"
 holds=0
+bash tests/show/report_check.sh "$work/export/report.html" >"$work/out" 2>&1 || holds=1
+claim $holds "report.html in a browser" "$(tail -n 1 "$work/out")" "no fault"
+holds=0
 "$work/golog" check "$work/export" "${keys[@]}" >"$work/out" || holds=1
 claim $holds "golang.org/x/mod/sumdb: export" "$(cat "$work/out")" "1000 of each"
 holds=0
@@ -171,9 +174,16 @@ damages=3000
 [ -z "$full" ] || damages=30000
 TMPDIR=${fast:-$work} LETHE_FLIPS=${LETHE_FLIPS:-all} LETHE_GOOD_EXPORTS=${LETHE_GOOD_EXPORTS:-1000} LETHE_DAMAGES=$damages \
   "$bin/audit_flip_test" >"$work/flips" 2>&1 && holds=0 || holds=1
-claim $((holds != 0)) "every byte of a small export flipped: refused, by the file and for a reason of that file" \
-  "$(sed -n 's/^flipped=\([0-9]*\) of=\([0-9]*\)/\1 of \2/p' "$work/flips")" "all"
-claim $((holds != 0)) "good exports accepted" "$(sed -n 's/^accepted=\([0-9]*\) of=\([0-9]*\)/\1 of \2/p' "$work/flips")" "1000 of 1000"
+# What the test says that it did, not its exit status alone: it does less when the environment says so.
+flips=$(sed -n 's/^flipped=\([0-9]*\) of=\([0-9]*\).*/\1 of \2/p' "$work/flips")
+all=1
+[ "$holds" -ne 0 ] || [ -z "$flips" ] || [ "${flips% of *}" -ne "${flips#* of }" ] || [ "${flips% of *}" -eq 0 ] || all=0
+claim $all "every byte of a small export flipped: refused, by the file and for a reason of that file" \
+  "${flips:-nothing}" "all"
+accepted=$(sed -n 's/^accepted=\([0-9]*\) of=\([0-9]*\).*/\1 of \2/p' "$work/flips")
+all=1
+[ "$holds" -ne 0 ] || [ "$accepted" != "1000 of 1000" ] || all=0
+claim $all "good exports accepted" "${accepted:-nothing}" "1000 of 1000"
 
 # --- 16 threads with 8 forgets each on one tenant.
 "$bin/log_tool" race "$large/race" 16 8 >/dev/null
