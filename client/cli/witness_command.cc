@@ -39,15 +39,17 @@ struct Seen {
   audit::Checkpoint checkpoint;
   audit::Note note;
   std::string bytes;
+  size_t key = 0;  // which of the pinned ones
 };
 
 // Kinds of refusal, told apart by their codes: DATA_LOSS is a fork, a shrunk log or a false proof.
 absl::StatusOr<Seen> Verified(const std::string& note,
                               const std::vector<audit::VerificationKey>& keys) {
   std::string why = "no key is pinned";
-  for (const audit::VerificationKey& key : keys) {
-    audit::CheckpointResult result = audit::VerifyCheckpoint(note, key);
-    if (result.ok()) return Seen{std::move(result.checkpoint), std::move(result.note), note};
+  // The newest first: with several signatures it is the one that counts.
+  for (size_t i = keys.size(); i-- > 0;) {
+    audit::CheckpointResult result = audit::VerifyCheckpoint(note, keys[i]);
+    if (result.ok()) return Seen{std::move(result.checkpoint), std::move(result.note), note, i};
     why = result.message;
   }
   return absl::DataLossError(absl::StrCat("the checkpoint does not verify: ", why));
@@ -74,6 +76,11 @@ absl::StatusOr<Seen> FromServer(Context& context,
     return absl::DataLossError(absl::StrCat("the log shrank: ", old.size,
                                             " certificates were signed, ", seen.checkpoint.size,
                                             " are there now"));
+  }
+  if (seen.key < older->key) {
+    return absl::DataLossError(absl::StrCat("the checkpoint of ", seen.checkpoint.size,
+                                            " certificates is signed by an older key than that of ",
+                                            old.size, ", so by one that was retired before"));
   }
   if (seen.checkpoint.size == old.size) {
     if (seen.checkpoint.root == old.root) return seen;
@@ -214,9 +221,11 @@ void AddWitnessCommands(CLI::App& app, Context& context, Action& action) {
   CLI::App* sign = AddVerb(
       *witness, "sign", "Countersign the log as it is now, if it extends what was signed before",
       "Prints the signature line. Refuses (exit status 3) a log that forked or shrank. The\n"
-      "state file is what the promise hangs on: keep it, and never put an older one back.");
+      "state file is what the promise hangs on: keep it, and never put an older one back.\n"
+      "Once a checkpoint by a newer key was signed, none by an older key is. Give only\n"
+      "the newest key with --first: nothing else shows which keys are retired.");
   sign->add_option("tenant", arguments->tenant, "The tenant (default: --tenant)")->type_name("");
-  sign->add_option("--key", arguments->keys, "Pinned key of the log; may be repeated")
+  sign->add_option("--key", arguments->keys, "Pinned key of the log; repeated: oldest first")
       ->required()
       ->allow_extra_args(false)
       ->type_name("VKEY");
