@@ -28,9 +28,6 @@ constexpr size_t kMaxKeysBytes = size_t{1} << 20;
 constexpr size_t kMaxReportBytes = size_t{16} << 20;
 constexpr size_t kMaxEntriesBytes = static_cast<size_t>(kTileWidth) * (2 + kMaxLeafBytes);
 constexpr int kMaxThreads = 16;
-// Of the files of certificates, before what was read is judged; each thread may add one
-// certificate.
-constexpr size_t kMaxBatchBytes = size_t{32} << 20;
 constexpr char kCheckpoint[] = "checkpoint";
 constexpr char kKeys[] = "keys.txt";
 constexpr char kReport[] = "report.html";
@@ -327,7 +324,7 @@ class Verifier {
       for (auto& check : checks) check.reset();
       std::atomic<size_t> bytes = 0;
       InParallel(count, threads, [&](size_t i) {
-        if (i > 0 && bytes > kMaxBatchBytes) return;
+        if (i > 0 && bytes > expected_.batch_bytes) return;
         EntryCheck& check = checks[i].emplace();
         ReadEntry(facts_, at + i, check);
         bytes += check.files.Bytes();

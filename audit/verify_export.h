@@ -14,6 +14,7 @@
 #ifndef LETHE_AUDIT_VERIFY_EXPORT_H_
 #define LETHE_AUDIT_VERIFY_EXPORT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -44,6 +45,8 @@ struct ExportExpectations {
   std::optional<std::string> earlier;
   // The report is not looked at: one that another version of Lethe made cannot be made anew.
   bool skip_report = false;
+  // Of files of certificates that are read before they are judged; each thread may add one more.
+  size_t batch_bytes = size_t{32} << 20;
   int threads = 0;  // 0: twice as many as there are processors, at most 16
 };
 

@@ -391,7 +391,16 @@ TEST_F(TamperTest, FilesThatAreTooLong) {
 TEST_F(TamperTest, LongCertificatesAreJudgedInParts) {
   SampleLog log(40, {7, 30});
   Files files = Forge(log, log.signers().back());
-  Accepted(files);
+  ExportExpectations expected = Pinned();
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{60000}}) {
+    expected.batch_bytes = bytes;
+    for (expected.threads = 1; expected.threads <= 4; ++expected.threads) Accepted(files, expected);
+  }
+  // One leaf in the place of another: seen wherever a batch ends.
+  Files swapped = files;
+  std::swap(swapped[CertificateFile(33, ".envelope.json")],
+            swapped[CertificateFile(34, ".envelope.json")]);
+  EXPECT_FALSE(VerifyFolder(swapped, expected).ok());
   // Each of them too long to be read with the others, and wrong: the first one is told.
   for (uint64_t i = 3; i < 40; ++i) {
     files[CertificateFile(i, ".sigstore.json")] = std::string(size_t{2} << 20, ' ');
