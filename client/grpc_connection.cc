@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/connection.h"
 #include "client/convert.h"
-#include "client/stall_guard.h"
+#include "core/base/stall_guard.h"
 #include "core/base/status_macros.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"

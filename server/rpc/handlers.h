@@ -20,7 +20,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/base/check.h"
+#include "core/base/stall_guard.h"
 #include "server/rpc/call_registry.h"
 #include "server/rpc/parse.h"
 #include "server/rpc/status.h"
@@ -125,11 +127,13 @@ class RawService : public Base {
   }
 
   // Registers a method with one request and a stream of answers. `handle` calls `write` for each of
-  // them; false means that nobody reads any more. Otherwise as OneByOneStream.
+  // them; false means that nobody reads any more. Without one written for `max_write` the call
+  // ends. Otherwise as OneByOneStream.
   template <typename Request, typename Response>
   void AnswerStream(
       const char* method,
       CallRegistry* registry,
+      absl::Duration max_write,
       std::function<absl::Status(const Request&,
                                  const service::CallOptions&,
                                  const std::function<bool(const Response&)>& write)> handle) {
@@ -137,7 +141,8 @@ class RawService : public Base {
     this->MarkMethodStreamed(
         MethodIndex(Request::descriptor()->file(), method),
         new grpc::internal::SplitServerStreamingHandler<ByteBuffer, ByteBuffer>(
-            [handle = std::move(handle), registry](grpc::ServerContext* context, Stream* stream) {
+            [handle = std::move(handle), registry, max_write](grpc::ServerContext* context,
+                                                              Stream* stream) {
               if (absl::Status status =
                       registry->Enter(stream, [context] { context->TryCancel(); });
                   !status.ok()) {
@@ -151,8 +156,11 @@ class RawService : public Base {
                 if (absl::Status parsed = ParseMessage(bytes, &request); !parsed.ok()) {
                   return parsed;
                 }
-                return handle(request, CallOptionsOf(context), [stream](const Response& response) {
-                  return stream->Write(SerializeMessage(response));
+                StallGuard guard(max_write, [context] { context->TryCancel(); });
+                return handle(request, CallOptionsOf(context), [&](const Response& response) {
+                  const bool written = stream->Write(SerializeMessage(response));
+                  guard.Progress();
+                  return written;
                 });
               }));
             }));

@@ -28,7 +28,7 @@ void EnablePluginsOnce() {
 RpcServer::RpcServer(service::Service* service, const ServerOptions& options)
     : tenants_(service),
       memories_(service, options.max_open_streams),
-      certificates_(service, options.max_exports) {}
+      certificates_(service, options.max_exports, options.max_export_write) {}
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* service,
                                                             const ServerOptions& options) {

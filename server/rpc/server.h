@@ -25,6 +25,8 @@ struct ServerOptions {
   int max_concurrent_streams = 100;  // a connection
   size_t max_open_streams = 64;      // of InsertStream and of QueryStream, all connections together
   size_t max_exports = 16;           // that run at once
+  // An export is cancelled when its reader takes nothing for so long: it would keep its place.
+  absl::Duration max_export_write = absl::Seconds(60);
   int max_threads =
       512;  // above ServiceOptions::max_waiting_writes + max_open_streams + max_exports
   size_t memory_quota_bytes = size_t{1} << 30;  // buffers of gRPC itself

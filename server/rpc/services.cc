@@ -163,7 +163,9 @@ void CertificateHandlers::WaitForCalls(std::chrono::system_clock::time_point dea
   exports_.WaitUntilEmpty(deadline);
 }
 
-CertificateHandlers::CertificateHandlers(service::Service* service, size_t max_exports)
+CertificateHandlers::CertificateHandlers(service::Service* service,
+                                         size_t max_exports,
+                                         absl::Duration max_write)
     : exports_(max_exports) {
   Unary<v1::GetCheckpointRequest, v1::Checkpoint>(
       "GetCheckpoint", [service](const auto& request, const CallOptions&, auto* response) {
@@ -182,7 +184,7 @@ CertificateHandlers::CertificateHandlers(service::Service* service, size_t max_e
             response);
       });
   AnswerStream<v1::ExportRequest, v1::ExportPiece>(
-      "Export", &exports_,
+      "Export", &exports_, max_write,
       [service](const auto& request, const CallOptions& call, const auto& write) -> absl::Status {
         ExportStream stream(write, call);
         LETHE_RETURN_IF_ERROR(service->Export(request.tenant(), FromProto(request), stream));

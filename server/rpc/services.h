@@ -35,8 +35,9 @@ class MemoryHandlers final : public RawService<v1::MemoryService::Service> {
 
 class CertificateHandlers final : public RawService<v1::CertificateService::Service> {
  public:
-  // `max_exports` bounds the exports that run at once.
-  CertificateHandlers(service::Service* service, size_t max_exports);
+  // `max_exports` bounds the exports that run at once; one whose reader takes nothing for
+  // `max_write` is cancelled.
+  CertificateHandlers(service::Service* service, size_t max_exports, absl::Duration max_write);
 
   void StopCalls() override;
   void WaitForCalls(std::chrono::system_clock::time_point deadline) override;

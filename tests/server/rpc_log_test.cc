@@ -207,6 +207,37 @@ TEST_F(RpcLogTest, AReaderThatGoesAwayEndsItsExport) {
   EXPECT_THAT(Export(request).status, RpcOk());
 }
 
+TEST_F(RpcLogTest, AReaderThatStopsReadingLosesItsPlace) {
+  // More than the windows of flow control hold.
+  for (int i = 0; i < 400; ++i) harness_->Verify("t", "m", {}).status().IgnoreError();
+  StartServer({.max_exports = 1, .max_export_write = absl::Seconds(2)});
+  v1::ExportRequest request;
+  request.set_tenant("t");
+  Context context;
+  const auto reader = certificates_->Export(&context, request);
+  v1::ExportPiece piece;
+  ASSERT_TRUE(reader->Read(&piece));
+  // It reads no more. Another connection: this one's windows may be full.
+  grpc::ChannelArguments own;
+  own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const auto other = v1::CertificateService::NewStub(grpc::CreateCustomChannel(
+      absl::StrCat("127.0.0.1:", server_->port()), grpc::InsecureChannelCredentials(), own));
+  grpc::Status status;
+  bool was_refused = false;
+  for (int tries = 0; tries < 400; ++tries) {
+    Context second;
+    const auto again = other->Export(&second, request);
+    while (again->Read(&piece)) {
+    }
+    status = again->Finish();
+    if (status.error_code() != StatusCode::RESOURCE_EXHAUSTED) break;
+    was_refused = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_TRUE(was_refused) << "the first export was over before anybody stopped it";
+  EXPECT_THAT(status, RpcOk());
+}
+
 TEST(ExportStreamTest, PiecesHaveAtMostTheirSizeAndPathsStandOnce) {
   std::vector<v1::ExportPiece> sent;
   bool broken = false;

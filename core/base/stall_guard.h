@@ -2,8 +2,8 @@
 // would be either too short for the longest or too long for a dead one.
 //
 // Threads: Progress from any; made and destroyed by one. Cost: a thread.
-#ifndef LETHE_CLIENT_STALL_GUARD_H_
-#define LETHE_CLIENT_STALL_GUARD_H_
+#ifndef LETHE_CORE_BASE_STALL_GUARD_H_
+#define LETHE_CORE_BASE_STALL_GUARD_H_
 
 #include <chrono>
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 #include "absl/time/time.h"
 
-namespace lethe::client {
+namespace lethe {
 
 class StallGuard {
  public:
@@ -70,6 +70,6 @@ class StallGuard {
   std::thread thread_;  // last: it reads the others
 };
 
-}  // namespace lethe::client
+}  // namespace lethe
 
-#endif  // LETHE_CLIENT_STALL_GUARD_H_
+#endif  // LETHE_CORE_BASE_STALL_GUARD_H_
