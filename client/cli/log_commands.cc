@@ -312,7 +312,7 @@ void AddLogCommands(CLI::App& app, Context& context, Action& action) {
   });
 
   CLI::App* verify = AddVerb(app, "verify", "Compare a memory with a cold refit, bit for bit",
-                             "The result is appended to the log, whatever it is.");
+                             "The result is appended to the log, equal or not.");
   verify->add_option("tenant", arguments->tenant, "The tenant (default: --tenant)")->type_name("");
   verify->add_option("memory", arguments->memory, "The memory (default: --memory)")->type_name("");
   verify->callback([&context, &action, arguments] {
