@@ -1,10 +1,11 @@
 // Breaks a call off that makes no progress: for streams that may run for hours, where a deadline
 // would be either too short for the longest or too long for a dead one.
 //
-// Threads: Progress from any; made and destroyed by one. Cost: a thread.
+// Threads: Progress and stalled from any; made and destroyed by one. Cost: a thread.
 #ifndef LETHE_CORE_BASE_STALL_GUARD_H_
 #define LETHE_CORE_BASE_STALL_GUARD_H_
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -13,19 +14,21 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "core/base/mutex.h"
 
 namespace lethe {
 
 class StallGuard {
  public:
-  // Calls `stop`, once and from another thread, when Progress was not called for `limit`.
+  // Calls `stop`, once and from another thread, when Progress was not called for `limit`; a day is
+  // the most. Nothing calls it once the guard is gone.
   StallGuard(absl::Duration limit, std::function<void()> stop)
-      : limit_(absl::ToChronoMilliseconds(limit)),
+      : limit_(absl::ToChronoMilliseconds(std::min(limit, absl::Hours(24)))),
         stop_(std::move(stop)),
         thread_([this] { Run(); }) {}
   ~StallGuard() {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      MutexLock lock(mutex_);
       over_ = true;
     }
     changed_.notify_all();
@@ -35,11 +38,11 @@ class StallGuard {
   StallGuard& operator=(const StallGuard&) = delete;
 
   void Progress() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     last_ = Clock::now();
   }
-  bool stalled() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
+  bool stalled() {
+    MutexLock lock(mutex_);
     return stalled_;
   }
 
@@ -47,26 +50,30 @@ class StallGuard {
   using Clock = std::chrono::steady_clock;
 
   void Run() {
-    std::unique_lock<std::mutex> lock(mutex_);
+    if (WaitForStall()) stop_();
+  }
+
+  // False: the guard is going away.
+  bool WaitForStall() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    std::unique_lock<std::mutex> lock(mutex_.native());
     while (!over_) {
       const Clock::time_point due = last_ + limit_;
       if (Clock::now() >= due) {
         stalled_ = true;
-        lock.unlock();
-        stop_();
-        return;
+        return true;
       }
       changed_.wait_until(lock, due);
     }
+    return false;
   }
 
   const std::chrono::milliseconds limit_;
   const std::function<void()> stop_;
-  mutable std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  Clock::time_point last_ = Clock::now();
-  bool stalled_ = false;
-  bool over_ = false;
+  Clock::time_point last_ ABSL_GUARDED_BY(mutex_) = Clock::now();
+  bool stalled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it reads the others
 };
 

@@ -35,7 +35,8 @@ class LogServer {
   LogServer& operator=(const LogServer&) = delete;
 
   uint16_t port() const;
-  // Takes no new connections and returns when no call runs: a call takes seconds at most.
+  // Takes no new connections and returns when no call runs: at most seconds, since answers that are
+  // being sent are cut off.
   void Stop();
 
  private:
