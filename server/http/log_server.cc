@@ -2,7 +2,6 @@
 
 #include <httplib.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -20,9 +19,6 @@ namespace {
 constexpr size_t kThreads = 4;
 constexpr std::chrono::seconds kTimeout(5);
 constexpr size_t kCallsAConnection = 1000;
-// Of an answer: between two of them it is seen whether the server stops or the reader is too slow.
-constexpr size_t kPieceBytes = 4096;
-constexpr std::chrono::seconds kLongestAnswer(20);
 constexpr int kTilesInLevels = 8;  // a tile is eight levels of the tree high
 
 constexpr char kText[] = "text/plain; charset=utf-8";
@@ -98,9 +94,7 @@ absl::StatusOr<Answer> Tile(service::Service& service,
   return answer;
 }
 
-void Write(absl::StatusOr<Answer> answer,
-           const std::atomic<bool>& stopping,
-           httplib::Response& response) {
+void Write(absl::StatusOr<Answer> answer, httplib::Response& response) {
   if (!answer.ok()) {
     response.status = HttpCode(answer.status());
     response.set_header("Cache-Control", kNow);
@@ -108,21 +102,7 @@ void Write(absl::StatusOr<Answer> answer,
     return;
   }
   response.set_header("Cache-Control", answer->cache);
-  if (answer->body.size() <= kPieceBytes) {
-    response.set_content(std::move(answer->body), answer->type);
-    return;
-  }
-  const size_t size = answer->body.size();
-  const char* const type = answer->type;
-  const auto due = std::chrono::steady_clock::now() + kLongestAnswer;
-  response.set_content_provider(size, type,
-                                [body = std::move(answer->body), due, &stopping](
-                                    size_t offset, size_t length, httplib::DataSink& sink) {
-                                  if (stopping || std::chrono::steady_clock::now() > due)
-                                    return false;
-                                  return sink.write(body.data() + offset,
-                                                    std::min(length, kPieceBytes));
-                                });
+  response.set_content(std::move(answer->body), answer->type);
 }
 
 }  // namespace
@@ -130,7 +110,6 @@ void Write(absl::StatusOr<Answer> answer,
 struct LogServer::Impl {
   httplib::Server server;
   std::thread thread;
-  std::atomic<bool> stopping = false;
   std::atomic<bool> ended = false;  // the thread serves no more
   uint16_t port = 0;
 };
@@ -145,7 +124,6 @@ absl::StatusOr<std::unique_ptr<LogServer>> LogServer::Start(service::Service* se
                                                             uint16_t port) {
   auto impl = std::make_unique<Impl>();
   httplib::Server& server = impl->server;
-  const std::atomic<bool>& stopping = impl->stopping;
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
   // Not SO_REUSEPORT, the library's choice: a second server could take half of the connections.
   server.set_socket_options([](socket_t socket) {
@@ -168,16 +146,16 @@ absl::StatusOr<std::unique_ptr<LogServer>> LogServer::Start(service::Service* se
     return httplib::Server::HandlerResponse::Handled;
   });
   server.Get(R"(/v1/tenants/([^/]+)/log/keys)",
-             [service, &stopping](const httplib::Request& request, httplib::Response& response) {
-               Write(Keys(*service, request.matches[1]), stopping, response);
+             [service](const httplib::Request& request, httplib::Response& response) {
+               Write(Keys(*service, request.matches[1]), response);
              });
   server.Get(R"(/v1/tenants/([^/]+)/log/checkpoint)",
-             [service, &stopping](const httplib::Request& request, httplib::Response& response) {
-               Write(Checkpoint(*service, request.matches[1]), stopping, response);
+             [service](const httplib::Request& request, httplib::Response& response) {
+               Write(Checkpoint(*service, request.matches[1]), response);
              });
   server.Get(R"(/v1/tenants/([^/]+)/log/(tile/[a-z0-9./]+))",
-             [service, &stopping](const httplib::Request& request, httplib::Response& response) {
-               Write(Tile(*service, request.matches[1], request.matches[2]), stopping, response);
+             [service](const httplib::Request& request, httplib::Response& response) {
+               Write(Tile(*service, request.matches[1], request.matches[2]), response);
              });
   server.set_error_handler([](const httplib::Request& /*request*/, httplib::Response& response) {
     if (response.body.empty()) response.set_content("no such page\n", kText);
@@ -207,7 +185,6 @@ absl::StatusOr<std::unique_ptr<LogServer>> LogServer::Start(service::Service* se
 
 void LogServer::Stop() {
   if (!impl_->thread.joinable()) return;
-  impl_->stopping = true;
   impl_->server.stop();
   impl_->thread.join();
 }

@@ -35,8 +35,8 @@ class LogServer {
   LogServer& operator=(const LogServer&) = delete;
 
   uint16_t port() const;
-  // Takes no new connections and returns when no call runs: at most seconds, since answers that are
-  // being sent are cut off.
+  // Takes no new connections and returns when no call runs: a call takes seconds at most, since
+  // an answer (256 log entries at the most, 110 KB) fits into a socket's buffer.
   void Stop();
 
  private:

@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <map>
 #include <string>
 #include <thread>
@@ -35,12 +34,8 @@ struct Page {
   std::string body;
 };
 
-// `receive_buffer`: what may lie here unread; 0 leaves that to the system.
-int Connect(uint16_t port, int receive_buffer = 0) {
+int Connect(uint16_t port) {
   const int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
-  if (receive_buffer > 0) {
-    setsockopt(socket_fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
-  }
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
@@ -200,35 +195,6 @@ TEST_F(LogHttpTest, SilentConnectionsEndAndDoNotHoldTheStopUp) {
   server_->Stop();
   EXPECT_LT(absl::Now() - begin, absl::Seconds(25));
   for (const int socket_fd : silent) close(socket_fd);
-}
-
-// Some bytes now and then keep every timeout of the connection away.
-TEST_F(LogHttpTest, ASlowReaderDoesNotHoldTheStopUp) {
-  ForgetSome(256);
-  const int socket_fd = Connect(server_->port(), 2048);
-  const std::string request =
-      "GET /v1/tenants/t/log/tile/entries/000 HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  ASSERT_EQ(send(socket_fd, request.data(), request.size(), MSG_NOSIGNAL),
-            static_cast<ssize_t>(request.size()));
-  std::atomic<bool> over = false;
-  std::atomic<size_t> received = 0;
-  std::thread reader([&] {
-    char buffer[512];
-    ssize_t n = 1;
-    while (n > 0 && !over) {
-      n = recv(socket_fd, buffer, sizeof buffer, 0);
-      if (n > 0) received += static_cast<size_t>(n);
-      absl::SleepFor(absl::Milliseconds(100));
-    }
-  });
-  while (received == 0) absl::SleepFor(absl::Milliseconds(5));
-  const absl::Time begin = absl::Now();
-  server_->Stop();
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
-  over = true;
-  shutdown(socket_fd, SHUT_RDWR);
-  reader.join();
-  close(socket_fd);
 }
 
 TEST_F(LogHttpTest, APortIsServedOnce) {
