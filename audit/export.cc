@@ -1,10 +1,17 @@
 #include "audit/export.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <string>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "audit/certificate.h"
@@ -40,6 +47,23 @@ absl::Status WriteFile(ExportSink& sink, absl::string_view path, absl::string_vi
   LETHE_RETURN_IF_ERROR(sink.Begin(path));
   LETHE_RETURN_IF_ERROR(sink.Write(bytes));
   return sink.End();
+}
+
+// A file without a name in TMPDIR, or in /tmp; null with errno. (std::tmpfile knows /tmp alone.)
+std::FILE* OpenTemporaryFile() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (error) {
+    errno = error.value();
+    return nullptr;
+  }
+  std::string path = folder / "lethe-export-XXXXXX";
+  const int descriptor = ::mkostemp(path.data(), O_CLOEXEC);
+  if (descriptor < 0) return nullptr;
+  ::unlink(path.c_str());
+  std::FILE* const file = ::fdopen(descriptor, "w+b");
+  if (file == nullptr) ::close(descriptor);
+  return file;
 }
 
 // Text that waits until its file can begin: short in memory, long in a temporary file without a
@@ -80,7 +104,7 @@ class Spool {
 
   absl::Status Flush() {
     if (file_ == nullptr) {
-      file_.reset(std::tmpfile());
+      file_.reset(OpenTemporaryFile());
       if (file_ == nullptr) return Failed();
     }
     if (std::fwrite(buffer_.data(), 1, buffer_.size(), file_.get()) != buffer_.size() ||
@@ -275,8 +299,8 @@ class Writer {
     }
     LETHE_ASSIGN_OR_RETURN(
         const std::string bundle,
-        SigstoreBundle(entry.envelope, entry.leaf, sequence, checkpoint_.size, checkpoint_.root,
-                       proof, note_text_, keys_.back().second));
+        SigstoreBundle({entry.envelope, entry.leaf, sequence, checkpoint_.size, checkpoint_.root,
+                        proof, note_text_, keys_.back().second}));
     const std::string stem = CertificateStem(sequence);
     LETHE_RETURN_IF_ERROR(WriteFile(sink_, absl::StrCat(stem, ".envelope.json"), entry.envelope));
     LETHE_RETURN_IF_ERROR(WriteFile(sink_, absl::StrCat(stem, ".tlog-proof"),

@@ -1,7 +1,6 @@
 #include "audit/signer.h"
 
 #include <openssl/crypto.h>
-#include <openssl/err.h>
 #include <openssl/evp.h>
 
 #include <utility>
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "audit/encoding.h"
 #include "audit/key_file.h"
+#include "audit/openssl.h"
 #include "audit/vkey.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
@@ -20,23 +20,10 @@ constexpr size_t kMaxNameBytes = 255;
 // SEQUENCE { SEQUENCE { OID 1.3.101.112 } BIT STRING { 0 unused bits, 32 bytes } }
 constexpr absl::string_view kSpkiPrefix("\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00", 12);
 
-const unsigned char* Unsigned(absl::string_view bytes) {
-  return reinterpret_cast<const unsigned char*>(bytes.data());
-}
-
 struct FreeContext {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
 };
 using ContextPtr = std::unique_ptr<EVP_MD_CTX, FreeContext>;
-
-// OpenSSL queues errors by thread; what is handled here must not surface somewhere else.
-class ErrorQueueGuard {
- public:
-  ErrorQueueGuard() { ERR_set_mark(); }
-  ~ErrorQueueGuard() { ERR_pop_to_mark(); }
-  ErrorQueueGuard(const ErrorQueueGuard&) = delete;
-  ErrorQueueGuard& operator=(const ErrorQueueGuard&) = delete;
-};
 
 }  // namespace
 

@@ -83,36 +83,30 @@ std::optional<std::string> FirstDifference(const Json& is,
 
 }  // namespace
 
-absl::StatusOr<std::string> SigstoreBundle(absl::string_view envelope,
-                                           absl::string_view leaf,
-                                           uint64_t index,
-                                           uint64_t size,
-                                           const Digest& root,
-                                           std::span<const Digest> proof,
-                                           absl::string_view checkpoint_note,
-                                           const VerificationKey& key) {
-  LETHE_ASSIGN_OR_RETURN(const Envelope parsed, ParseEnvelope(envelope));
-  LETHE_ASSIGN_OR_RETURN(Json dsse, ParseJson(envelope, JsonForm::kCanonical));
-  LETHE_ASSIGN_OR_RETURN(const std::string checkpoint, OwnCheckpoint(checkpoint_note, key));
+absl::StatusOr<std::string> SigstoreBundle(const BundleFacts& facts) {
+  LETHE_ASSIGN_OR_RETURN(const Envelope parsed, ParseEnvelope(facts.envelope));
+  LETHE_ASSIGN_OR_RETURN(Json dsse, ParseJson(facts.envelope, JsonForm::kCanonical));
+  LETHE_ASSIGN_OR_RETURN(const std::string checkpoint,
+                         OwnCheckpoint(facts.checkpoint_note, facts.key));
 
   Json hashes = Json::MakeArray();
-  for (const Digest& hash : proof) hashes.Append(Json::String(Base64(hash)));
+  for (const Digest& hash : facts.proof) hashes.Append(Json::String(Base64(hash)));
   Json inclusion = Json::MakeObject();
   inclusion.Set("checkpoint", OneMember("envelope", checkpoint));
   inclusion.Set("hashes", std::move(hashes));
-  inclusion.Set("logIndex", Int64(index));
-  inclusion.Set("rootHash", Json::String(Base64(root)));
-  inclusion.Set("treeSize", Int64(size));
+  inclusion.Set("logIndex", Int64(facts.index));
+  inclusion.Set("rootHash", Json::String(Base64(facts.root)));
+  inclusion.Set("treeSize", Int64(facts.size));
 
   Json kind = Json::MakeObject();
   kind.Set("kind", Json::String("dsse"));
   kind.Set("version", Json::String("0.0.2"));
   Json entry = Json::MakeObject();
-  entry.Set("canonicalizedBody", Json::String(Base64(leaf)));
+  entry.Set("canonicalizedBody", Json::String(Base64(facts.leaf)));
   entry.Set("inclusionProof", std::move(inclusion));
   entry.Set("kindVersion", std::move(kind));
-  entry.Set("logId", OneMember("keyId", Base64(LogId(key))));
-  entry.Set("logIndex", Int64(index));
+  entry.Set("logId", OneMember("keyId", Base64(LogId(facts.key))));
+  entry.Set("logIndex", Int64(facts.index));
 
   Json material = Json::MakeObject();
   material.Set("publicKey", OneMember("hint", parsed.keyid));
@@ -124,17 +118,8 @@ absl::StatusOr<std::string> SigstoreBundle(absl::string_view envelope,
   return SerializeJson(bundle);
 }
 
-absl::Status CheckSigstoreBundle(absl::string_view bundle,
-                                 absl::string_view envelope,
-                                 absl::string_view leaf,
-                                 uint64_t index,
-                                 uint64_t size,
-                                 const Digest& root,
-                                 std::span<const Digest> proof,
-                                 absl::string_view checkpoint_note,
-                                 const VerificationKey& key) {
-  const absl::StatusOr<std::string> expected =
-      SigstoreBundle(envelope, leaf, index, size, root, proof, checkpoint_note, key);
+absl::Status CheckSigstoreBundle(absl::string_view bundle, const BundleFacts& facts) {
+  const absl::StatusOr<std::string> expected = SigstoreBundle(facts);
   if (!expected.ok()) return absl::InternalError(expected.status().message());
   if (bundle == *expected) return absl::OkStatus();
 

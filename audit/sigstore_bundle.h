@@ -29,31 +29,28 @@ namespace lethe::audit {
 inline constexpr absl::string_view kBundleMediaType =
     "application/vnd.dev.sigstore.bundle.v0.3+json";
 
-// `key` is the one that signed the checkpoint; after a hand-over it need not be the one that signed
-// the certificate. Copies what it is given and verifies none of it; INVALID_ARGUMENT when envelope
-// or note do not parse, or when the note has no line of `key`.
-absl::StatusOr<std::string> SigstoreBundle(absl::string_view envelope,
-                                           absl::string_view leaf,
-                                           uint64_t index,
-                                           uint64_t size,
-                                           const Digest& root,
-                                           std::span<const Digest> proof,
-                                           absl::string_view checkpoint_note,
-                                           const VerificationKey& key);
+// What a bundle tells; refers to its parts. `key` is the one that signed the checkpoint; after a
+// hand-over it need not be the one that signed the certificate.
+struct BundleFacts {
+  absl::string_view envelope;
+  absl::string_view leaf;
+  uint64_t index;
+  uint64_t size;
+  Digest root;
+  std::span<const Digest> proof;
+  absl::string_view checkpoint_note;
+  const VerificationKey& key;
+};
+
+// Copies what it is given and verifies none of it; INVALID_ARGUMENT when envelope or note do not
+// parse, or when the note has no line of the key.
+absl::StatusOr<std::string> SigstoreBundle(const BundleFacts& facts);
 
 // Whether `bundle` is, byte for byte, what SigstoreBundle makes of the same facts.
 // INVALID_ARGUMENT: it is no canonical JSON of this media type. FAILED_PRECONDITION: it is a bundle
 // of something else; the message names the first member that differs. Errors of SigstoreBundle are
 // passed on as INTERNAL.
-absl::Status CheckSigstoreBundle(absl::string_view bundle,
-                                 absl::string_view envelope,
-                                 absl::string_view leaf,
-                                 uint64_t index,
-                                 uint64_t size,
-                                 const Digest& root,
-                                 std::span<const Digest> proof,
-                                 absl::string_view checkpoint_note,
-                                 const VerificationKey& key);
+absl::Status CheckSigstoreBundle(absl::string_view bundle, const BundleFacts& facts);
 
 }  // namespace lethe::audit
 

@@ -58,9 +58,10 @@ Finding CheckProofs(const ExportFacts& facts,
       !proven.ok()) {
     return mismatch("The proof does not lead from this certificate to the checkpoint's root.");
   }
-  const absl::Status bundle = CheckSigstoreBundle(check.files.sigstore_bundle, check.files.envelope,
-                                                  leaf, sequence, checkpoint.size, checkpoint.root,
-                                                  parsed->proof, facts.note, *facts.checkpoint_key);
+  const absl::Status bundle =
+      CheckSigstoreBundle(check.files.sigstore_bundle,
+                          {check.files.envelope, leaf, sequence, checkpoint.size, checkpoint.root,
+                           parsed->proof, facts.note, *facts.checkpoint_key});
   if (bundle.ok()) return {};
   return EntryFinding(
       absl::IsInvalidArgument(bundle) ? Failure::kMalformedBundle : Failure::kBundleMismatch,

@@ -139,10 +139,10 @@ ProofResult VerifyCertificateProof(absl::string_view proof,
   const absl::StatusOr<Envelope> opened = ParseEnvelope(envelope);
   absl::Status same = opened.status();
   if (opened.ok()) {
-    same = CheckSigstoreBundle(proof, envelope,
-                               LeafBytes(opened->payload, opened->signature, certificate_key),
-                               parsed->index, checkpoint.size, checkpoint.root, parsed->proof,
-                               parsed->checkpoint_note, *signer);
+    same = CheckSigstoreBundle(
+        proof,
+        {envelope, LeafBytes(opened->payload, opened->signature, certificate_key), parsed->index,
+         checkpoint.size, checkpoint.root, parsed->proof, parsed->checkpoint_note, *signer});
   }
   if (same.ok()) return result;
   return Failed(

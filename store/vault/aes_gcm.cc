@@ -1,16 +1,19 @@
 #include "store/vault/aes_gcm.h"
 
 #include <openssl/crypto.h>
-#include <openssl/err.h>
 #include <openssl/evp.h>
 
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "audit/openssl.h"
 #include "core/base/check.h"
 
 namespace lethe::store {
 namespace {
+
+using audit::ErrorQueueGuard;
+using audit::Unsigned;
 
 struct FreeContext {
   // Wipes the expanded key.
@@ -18,24 +21,11 @@ struct FreeContext {
 };
 using ContextPtr = std::unique_ptr<EVP_CIPHER_CTX, FreeContext>;
 
-// OpenSSL queues errors by thread; what is handled here must not surface somewhere else.
-class ErrorQueueGuard {
- public:
-  ErrorQueueGuard() { ERR_set_mark(); }
-  ~ErrorQueueGuard() { ERR_pop_to_mark(); }
-  ErrorQueueGuard(const ErrorQueueGuard&) = delete;
-  ErrorQueueGuard& operator=(const ErrorQueueGuard&) = delete;
-};
-
 // Looked up once: a look-up costs as much as sealing a short row.
 const EVP_CIPHER* Cipher() {
   static EVP_CIPHER* const cipher = EVP_CIPHER_fetch(nullptr, "AES-256-GCM", nullptr);
   LETHE_CHECK(cipher != nullptr);
   return cipher;
-}
-
-const unsigned char* Unsigned(absl::string_view bytes) {
-  return reinterpret_cast<const unsigned char*>(bytes.data());
 }
 
 absl::Status CheckSizes(const SecretBytes& key,

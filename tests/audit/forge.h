@@ -65,8 +65,8 @@ inline Files Forge(SampleLog& log, const Signer& signer) {
     files[CertificateFile(i, ".envelope.json")] = certificate.envelope;
     files[CertificateFile(i, ".tlog-proof")] = TlogProof(i, proof, note);
     const absl::StatusOr<std::string> bundle =
-        SigstoreBundle(certificate.envelope, certificate.leaf, i, size, root, proof, note,
-                       signer.verification_key());
+        SigstoreBundle({certificate.envelope, certificate.leaf, i, size, root, proof, note,
+                        signer.verification_key()});
     files[CertificateFile(i, ".sigstore.json")] = bundle.ok() ? *bundle : "{}";
     std::string keyid = certificate.envelope.substr(certificate.envelope.find("\"keyid\":\"") + 9);
     keyid.resize(keyid.find('"'));

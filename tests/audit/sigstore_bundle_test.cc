@@ -34,11 +34,11 @@ class BundleTest : public ::testing::Test {
     note_ = SignCheckpoint({kOrigin, 3, root_}, signer_).value();
   }
   absl::StatusOr<std::string> Make(absl::string_view note) const {
-    return SigstoreBundle(chain_[1].envelope, chain_[1].leaf, 1, 3, root_, proof_, note, key_);
+    return SigstoreBundle({chain_[1].envelope, chain_[1].leaf, 1, 3, root_, proof_, note, key_});
   }
   absl::Status Check(absl::string_view bundle) const {
-    return CheckSigstoreBundle(bundle, chain_[1].envelope, chain_[1].leaf, 1, 3, root_, proof_,
-                               note_, key_);
+    return CheckSigstoreBundle(
+        bundle, {chain_[1].envelope, chain_[1].leaf, 1, 3, root_, proof_, note_, key_});
   }
 
   const Signer signer_ = VectorSigner();
@@ -78,7 +78,7 @@ TEST_F(BundleTest, GoldenFilesOfAnotherProgram) {
   EXPECT_EQ(TlogProof(1, proof, note), ReadAll(folder + "evict.tlog-proof"));
   EXPECT_TRUE(VerifyInclusion(1, 3, leaves[1], proof, root).ok());
   EXPECT_EQ(
-      SigstoreBundle(ReadAll(folder + "evict.envelope.json"), leaf, 1, 3, root, proof, note, key_)
+      SigstoreBundle({ReadAll(folder + "evict.envelope.json"), leaf, 1, 3, root, proof, note, key_})
           .value(),
       ReadAll(folder + "evict.sigstore.json"));
 }
@@ -86,7 +86,8 @@ TEST_F(BundleTest, GoldenFilesOfAnotherProgram) {
 TEST_F(BundleTest, OneLeafHasAnEmptyProof) {
   const std::string note = SignCheckpoint({kOrigin, 1, chain_[0].leaf_hash}, signer_).value();
   const std::string bundle =
-      SigstoreBundle(chain_[0].envelope, chain_[0].leaf, 0, 1, chain_[0].leaf_hash, {}, note, key_)
+      SigstoreBundle(
+          {chain_[0].envelope, chain_[0].leaf, 0, 1, chain_[0].leaf_hash, {}, note, key_})
           .value();
   EXPECT_NE(bundle.find(R"("hashes":[],"logIndex":"0")"), std::string::npos);
 }
@@ -106,8 +107,8 @@ TEST_F(BundleTest, TheHintIsTheCertificatesKeyAndTheLogIdTheCheckpoints) {
   const Signer next = VectorSigner(kOrigin, 0x51);
   const std::string note = SignCheckpoint({kOrigin, 3, root_}, next).value();
   EXPECT_FALSE(Make(note).ok());
-  const std::string bundle = SigstoreBundle(chain_[1].envelope, chain_[1].leaf, 1, 3, root_, proof_,
-                                            note, next.verification_key())
+  const std::string bundle = SigstoreBundle({chain_[1].envelope, chain_[1].leaf, 1, 3, root_,
+                                             proof_, note, next.verification_key()})
                                  .value();
   const Json json = ParseJson(bundle, JsonForm::kCanonical).value();
   const Json& material = *json.Find("verificationMaterial");
@@ -120,7 +121,7 @@ TEST_F(BundleTest, TheHintIsTheCertificatesKeyAndTheLogIdTheCheckpoints) {
 TEST_F(BundleTest, RefusesWhatIsNoEnvelopeOrNote) {
   EXPECT_FALSE(Make("").ok());
   EXPECT_FALSE(Make(note_ + "\n").ok());
-  EXPECT_FALSE(SigstoreBundle("{}", chain_[1].leaf, 1, 3, root_, proof_, note_, key_).ok());
+  EXPECT_FALSE(SigstoreBundle({"{}", chain_[1].leaf, 1, 3, root_, proof_, note_, key_}).ok());
 }
 
 TEST_F(BundleTest, NamesTheMemberThatDiffers) {
@@ -170,7 +171,7 @@ TEST_F(BundleTest, NamesTheMemberThatDiffers) {
     EXPECT_EQ(Check(bundle).code(), absl::StatusCode::kInvalidArgument) << bundle.substr(0, 80);
   }
   EXPECT_EQ(
-      CheckSigstoreBundle(good, "{}", chain_[1].leaf, 1, 3, root_, proof_, note_, key_).code(),
+      CheckSigstoreBundle(good, {"{}", chain_[1].leaf, 1, 3, root_, proof_, note_, key_}).code(),
       absl::StatusCode::kInternal);
 }
 
