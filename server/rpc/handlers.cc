@@ -3,6 +3,9 @@
 #include <chrono>
 #include <exception>
 #include <new>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
 
 namespace lethe::rpc {
 
@@ -26,6 +29,17 @@ absl::Status Guarded(absl::FunctionRef<absl::Status()> body) {
   } catch (const std::exception&) {
     return absl::InternalError("an exception ended this call");
   }
+}
+
+grpc::Status Registered(CallRegistry& registry,
+                        const void* key,
+                        std::function<void()> stop,
+                        absl::FunctionRef<absl::Status()> body) {
+  if (const absl::Status entered = registry.Enter(key, std::move(stop)); !entered.ok()) {
+    return ToGrpc(entered);
+  }
+  const auto leave = absl::MakeCleanup([&] { registry.Leave(key); });
+  return ToGrpc(Guarded(body));
 }
 
 }  // namespace lethe::rpc

@@ -16,7 +16,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -36,6 +35,12 @@ service::CallOptions CallOptionsOf(grpc::ServerContextBase* context);
 // Runs `body`; an exception becomes RESOURCE_EXHAUSTED (out of memory) or INTERNAL instead of
 // reaching gRPC, which would swallow it.
 absl::Status Guarded(absl::FunctionRef<absl::Status()> body);
+
+// Runs `body` guarded while it holds a place in the registry under `key`; `stop` as there.
+grpc::Status Registered(CallRegistry& registry,
+                        const void* key,
+                        std::function<void()> stop,
+                        absl::FunctionRef<absl::Status()> body);
 
 template <typename Base>
 class RawService : public Base {
@@ -58,6 +63,14 @@ class RawService : public Base {
     return found->index();
   }
 
+  // The request of a call that has one.
+  template <typename Stream, typename Request>
+  static absl::Status ReadRequest(Stream& stream, Request* request) {
+    ByteBuffer bytes;
+    if (!stream.Read(&bytes)) return absl::CancelledError("no request arrived");
+    return ParseMessage(bytes, request);
+  }
+
   // Registers a method with one request and one answer.
   template <typename Request, typename Response>
   void Unary(
@@ -69,22 +82,14 @@ class RawService : public Base {
             [this, handle = std::move(handle)](
                 grpc::ServerContext* context,
                 grpc::ServerUnaryStreamer<ByteBuffer, ByteBuffer>* stream) {
-              if (absl::Status status = unary_calls_.Enter(stream, {}); !status.ok()) {
-                return ToGrpc(status);
-              }
-              const auto leave = absl::MakeCleanup([&] { unary_calls_.Leave(stream); });
-              return ToGrpc(Guarded([&]() -> absl::Status {
-                ByteBuffer bytes;
-                if (!stream->Read(&bytes)) return absl::CancelledError("no request arrived");
+              return Registered(unary_calls_, stream, {}, [&]() -> absl::Status {
                 Request request;
-                if (absl::Status parsed = ParseMessage(bytes, &request); !parsed.ok()) {
-                  return parsed;
-                }
+                if (absl::Status read = ReadRequest(*stream, &request); !read.ok()) return read;
                 Response response;
                 absl::Status status = handle(request, CallOptionsOf(context), &response);
                 if (status.ok()) stream->Write(SerializeMessage(response));
                 return status;
-              }));
+              });
             }));
   }
 
@@ -101,13 +106,8 @@ class RawService : public Base {
         MethodIndex(Request::descriptor()->file(), method),
         new grpc::internal::TemplatedBidiStreamingHandler<Stream, false>(
             [handle = std::move(handle), registry](grpc::ServerContext* context, Stream* stream) {
-              if (absl::Status status =
-                      registry->Enter(stream, [context] { context->TryCancel(); });
-                  !status.ok()) {
-                return ToGrpc(status);
-              }
-              const auto leave = absl::MakeCleanup([&] { registry->Leave(stream); });
-              return ToGrpc(Guarded([&]() -> absl::Status {
+              const auto cancel = [context] { context->TryCancel(); };
+              return Registered(*registry, stream, cancel, [&]() -> absl::Status {
                 ByteBuffer bytes;
                 while (stream->Read(&bytes)) {
                   Request request;
@@ -122,7 +122,7 @@ class RawService : public Base {
                   if (!stream->Write(SerializeMessage(response))) break;
                 }
                 return absl::OkStatus();
-              }));
+              });
             }));
   }
 
@@ -143,26 +143,17 @@ class RawService : public Base {
         new grpc::internal::SplitServerStreamingHandler<ByteBuffer, ByteBuffer>(
             [handle = std::move(handle), registry, max_write](grpc::ServerContext* context,
                                                               Stream* stream) {
-              if (absl::Status status =
-                      registry->Enter(stream, [context] { context->TryCancel(); });
-                  !status.ok()) {
-                return ToGrpc(status);
-              }
-              const auto leave = absl::MakeCleanup([&] { registry->Leave(stream); });
-              return ToGrpc(Guarded([&]() -> absl::Status {
-                ByteBuffer bytes;
-                if (!stream->Read(&bytes)) return absl::CancelledError("no request arrived");
+              const auto cancel = [context] { context->TryCancel(); };
+              return Registered(*registry, stream, cancel, [&]() -> absl::Status {
                 Request request;
-                if (absl::Status parsed = ParseMessage(bytes, &request); !parsed.ok()) {
-                  return parsed;
-                }
-                StallGuard guard(max_write, [context] { context->TryCancel(); });
+                if (absl::Status read = ReadRequest(*stream, &request); !read.ok()) return read;
+                StallGuard guard(max_write, cancel);
                 return handle(request, CallOptionsOf(context), [&](const Response& response) {
                   const bool written = stream->Write(SerializeMessage(response));
                   guard.Progress();
                   return written;
                 });
-              }));
+              });
             }));
   }
 

@@ -42,9 +42,9 @@ Service::Service(ServiceOptions options, std::unique_ptr<store::DataDirectory> d
 absl::Status Service::OpenKeys() {
   LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> tenants, directory_->ListTenants());
   LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> closed, directory_->ListClosed());
-  LETHE_ASSIGN_OR_RETURN(keys_,
-                         KeyStore::Open(directory_->keys_path(), tenants.empty() && closed.empty(),
-                                        options_.rotation_fault));
+  LETHE_ASSIGN_OR_RETURN(
+      keys_, SigningKeys::Open(directory_->keys_path(), tenants.empty() && closed.empty(),
+                               options_.rotation_fault));
   if (keys_->created()) options_.tenant.log->Write(LogLevel::kInfo, "signing_key_created", {});
   return absl::OkStatus();
 }

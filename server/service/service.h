@@ -22,8 +22,8 @@
 #include "absl/strings/string_view.h"
 #include "audit/export.h"
 #include "core/base/mutex.h"
-#include "server/service/key_store.h"
 #include "server/service/paging.h"
+#include "server/service/signing_keys.h"
 #include "server/service/tenant.h"
 #include "server/service/types.h"
 #include "store/data_directory.h"
@@ -140,7 +140,7 @@ class Service {
   // Serialises the making and closing of tenants and rotations of the key.
   Mutex directory_mutex_;
   const std::unique_ptr<store::DataDirectory> directory_;
-  std::unique_ptr<KeyStore> keys_;  // set by Open, before any tenant
+  std::unique_ptr<SigningKeys> keys_;  // set by Open, before any tenant
 
   Mutex registry_mutex_;
   std::map<std::string, Entry> registry_ ABSL_GUARDED_BY(registry_mutex_);

@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<store::TenantStore>> OpenStore(const std::string&
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Tenant>> Tenant::Open(const std::string& directory,
-                                                     const KeyStore* keys,
+                                                     const SigningKeys* keys,
                                                      const TenantOptions& options) {
   LETHE_CHECK(options.log != nullptr);
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<store::TenantStore> opened, OpenStore(directory, options));
@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<Tenant>> Tenant::Open(const std::string& director
 }
 
 Tenant::Tenant(std::string directory,
-               const KeyStore* keys,
+               const SigningKeys* keys,
                TenantOptions options,
                store::TenantRecord record,
                std::unique_ptr<store::TenantStore> store)

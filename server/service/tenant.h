@@ -38,11 +38,11 @@
 #include "audit/witness.h"
 #include "core/base/mutex.h"
 #include "server/service/event_log.h"
-#include "server/service/key_store.h"
 #include "server/service/memory_state.h"
 #include "server/service/paging.h"
 #include "server/service/published.h"
 #include "server/service/requests.h"
+#include "server/service/signing_keys.h"
 #include "server/service/types.h"
 #include "store/tenant_store.h"
 
@@ -76,7 +76,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // log's head with the key of `keys` that signs it, and loads every memory. `keys` must outlive
   // the tenant. Cost: that of solving them. Of a closed tenant nothing stays open.
   static absl::StatusOr<std::shared_ptr<Tenant>> Open(const std::string& directory,
-                                                      const KeyStore* keys,
+                                                      const SigningKeys* keys,
                                                       const TenantOptions& options);
   Tenant(const Tenant&) = delete;
   Tenant& operator=(const Tenant&) = delete;
@@ -197,7 +197,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   class LogView;
 
   Tenant(std::string directory,
-         const KeyStore* keys,
+         const SigningKeys* keys,
          TenantOptions options,
          store::TenantRecord record,
          std::unique_ptr<store::TenantStore> store);
@@ -290,7 +290,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   const std::string directory_;
   const TenantOptions options_;
   const store::TenantRecord record_;
-  const KeyStore* const keys_;
+  const SigningKeys* const keys_;
 
   mutable Mutex writer_;
   // The key that signs the log; set by OpenLog unless the log is closed.

@@ -1,4 +1,4 @@
-#include "server/service/key_store.h"
+#include "server/service/signing_keys.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -57,16 +57,16 @@ absl::Status Wipe(const std::string& path) {
 
 }  // namespace
 
-std::string KeyStore::Path(absl::string_view file) const {
+std::string SigningKeys::Path(absl::string_view file) const {
   return absl::StrCat(folder_, "/", file);
 }
 
-bool KeyStore::Exists(absl::string_view file) const {
+bool SigningKeys::Exists(absl::string_view file) const {
   struct stat info {};
   return ::lstat(Path(file).c_str(), &info) == 0;
 }
 
-absl::Status KeyStore::Rename(absl::string_view from, absl::string_view to) const {
+absl::Status SigningKeys::Rename(absl::string_view from, absl::string_view to) const {
   // RENAME_NOREPLACE: a key that is in the way is a key that a log may need.
   if (::renameat2(AT_FDCWD, Path(from).c_str(), AT_FDCWD, Path(to).c_str(), RENAME_NOREPLACE) !=
       0) {
@@ -75,10 +75,10 @@ absl::Status KeyStore::Rename(absl::string_view from, absl::string_view to) cons
   return Sync(folder_, O_RDONLY | O_DIRECTORY);
 }
 
-absl::StatusOr<std::unique_ptr<KeyStore>> KeyStore::Open(const std::string& folder,
-                                                         bool may_create,
-                                                         RotationFault fault) {
-  std::unique_ptr<KeyStore> store(new KeyStore(folder, std::move(fault)));
+absl::StatusOr<std::unique_ptr<SigningKeys>> SigningKeys::Open(const std::string& folder,
+                                                               bool may_create,
+                                                               RotationFault fault) {
+  std::unique_ptr<SigningKeys> store(new SigningKeys(folder, std::move(fault)));
   MutexLock lock(store->mutex_);
   // `retired` appears only after the last log handed over.
   if (store->Exists(kRetired)) LETHE_RETURN_IF_ERROR(store->FinishSwap());
@@ -101,23 +101,23 @@ absl::StatusOr<std::unique_ptr<KeyStore>> KeyStore::Open(const std::string& fold
   return store;
 }
 
-bool KeyStore::rotating() const {
+bool SigningKeys::rotating() const {
   MutexLock lock(mutex_);
   return Rotating();
 }
 
-absl::StatusOr<audit::Signer> KeyStore::Current(absl::string_view origin) const {
+absl::StatusOr<audit::Signer> SigningKeys::Current(absl::string_view origin) const {
   MutexLock lock(mutex_);
   return audit::Signer::LoadFile(origin, Path(Exists(kSigning) ? kSigning : kNext));
 }
 
-absl::StatusOr<audit::Signer> KeyStore::Newest(absl::string_view origin) const {
+absl::StatusOr<audit::Signer> SigningKeys::Newest(absl::string_view origin) const {
   MutexLock lock(mutex_);
   return audit::Signer::LoadFile(origin, Path(Exists(kNext) ? kNext : kSigning));
 }
 
-absl::StatusOr<audit::Signer> KeyStore::Find(absl::string_view origin,
-                                             absl::string_view vkey) const {
+absl::StatusOr<audit::Signer> SigningKeys::Find(absl::string_view origin,
+                                                absl::string_view vkey) const {
   MutexLock lock(mutex_);
   for (absl::string_view file : {kSigning, kNext}) {
     absl::StatusOr<audit::Signer> signer = audit::Signer::LoadFile(origin, Path(file));
@@ -128,7 +128,7 @@ absl::StatusOr<audit::Signer> KeyStore::Find(absl::string_view origin,
       "keys/ does not hold the key that this log is signed with; restore it from a backup");
 }
 
-absl::Status KeyStore::Begin() {
+absl::Status SigningKeys::Begin() {
   {
     MutexLock lock(mutex_);
     if (Rotating()) return absl::OkStatus();
@@ -137,7 +137,7 @@ absl::Status KeyStore::Begin() {
   return Reached("begun");
 }
 
-absl::Status KeyStore::Finish() {
+absl::Status SigningKeys::Finish() {
   MutexLock lock(mutex_);
   if (!Rotating()) return absl::OkStatus();
   if (!Exists(kRetired)) {
@@ -147,7 +147,7 @@ absl::Status KeyStore::Finish() {
   return FinishSwap();
 }
 
-absl::Status KeyStore::FinishSwap() const {
+absl::Status SigningKeys::FinishSwap() const {
   if (!Exists(kSigning)) {
     LETHE_RETURN_IF_ERROR(Rename(kNext, kSigning));
     LETHE_RETURN_IF_ERROR(Reached("promoted"));

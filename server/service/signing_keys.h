@@ -11,8 +11,8 @@
 //
 // One key signs under the name of each log. What a file system or a disk keeps of overwritten bytes
 // is beyond this. Threads: safe.
-#ifndef LETHE_SERVER_SERVICE_KEY_STORE_H_
-#define LETHE_SERVER_SERVICE_KEY_STORE_H_
+#ifndef LETHE_SERVER_SERVICE_SIGNING_KEYS_H_
+#define LETHE_SERVER_SERVICE_SIGNING_KEYS_H_
 
 #include <functional>
 #include <memory>
@@ -31,15 +31,15 @@ namespace lethe::service {
 // would. "begun", "handed-over" (after each log), "retired", "promoted", "wiped".
 using RotationFault = std::function<absl::Status(absl::string_view step)>;
 
-class KeyStore {
+class SigningKeys {
  public:
   // `folder` is there and ours alone. Makes the first key when `may_create`; without it a missing
   // key is FAILED_PRECONDITION. Errors of the files as Signer's.
-  static absl::StatusOr<std::unique_ptr<KeyStore>> Open(const std::string& folder,
-                                                        bool may_create,
-                                                        RotationFault fault);
-  KeyStore(const KeyStore&) = delete;
-  KeyStore& operator=(const KeyStore&) = delete;
+  static absl::StatusOr<std::unique_ptr<SigningKeys>> Open(const std::string& folder,
+                                                           bool may_create,
+                                                           RotationFault fault);
+  SigningKeys(const SigningKeys&) = delete;
+  SigningKeys& operator=(const SigningKeys&) = delete;
 
   // Whether Open made the first key.
   bool created() const { return created_; }
@@ -64,7 +64,7 @@ class KeyStore {
   }
 
  private:
-  KeyStore(std::string folder, RotationFault fault)
+  SigningKeys(std::string folder, RotationFault fault)
       : folder_(std::move(folder)), fault_(std::move(fault)) {}
   std::string Path(absl::string_view file) const;
   bool Exists(absl::string_view file) const;
@@ -81,4 +81,4 @@ class KeyStore {
 
 }  // namespace lethe::service
 
-#endif  // LETHE_SERVER_SERVICE_KEY_STORE_H_
+#endif  // LETHE_SERVER_SERVICE_SIGNING_KEYS_H_
