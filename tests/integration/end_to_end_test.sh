@@ -10,31 +10,7 @@ work=$(mktemp -d)
 trap 'lethed_kill; rm -rf "$work"' EXIT
 cd "$work"
 
-checks=0
-fail() {
-  echo "FAILED: $*" >&2
-  tail -n 5 ./*.log >&2 || true
-  exit 1
-}
-# equal WHAT GOT WANTED
-equal() {
-  checks=$((checks + 1))
-  [ "$2" = "$3" ] || fail "$1: got '$2', wanted '$3'"
-}
-# status WANTED COMMAND...: runs it, demands the exit status, leaves its words in ./said.
-status() {
-  local wanted=$1 got=0
-  shift
-  "$@" >said 2>&1 </dev/null || got=$?
-  checks=$((checks + 1))
-  [ "$got" -eq "$wanted" ] || { cat said >&2; fail "exit status $got instead of $wanted: $*"; }
-}
-# said WORDS: the last `status` printed them.
-said() {
-  checks=$((checks + 1))
-  grep -qF -- "$1" said || { cat said >&2; fail "did not say '$1'"; }
-}
-field() { sed -nE 's/.*"'"$1"'": ?"?([^",}]*)"?.*/\1/p' | head -n 1; }
+source "$root/tests/integration/checks.sh"
 lethe() { "$bin/lethe" "$@"; }
 digest() { lethe memory describe -o json | field state_digest; }
 count() { lethe memory get -o jsonl | sed -nE 's/.*"margin":([0-9]+),"error":([0-9]+),"reserve":([0-9]+).*/\1+\2+\3/p' | { read -r sum; echo $((sum)); }; }

@@ -10,20 +10,7 @@ work=$(mktemp -d)
 trap 'lethed_kill; rm -rf "$work"' EXIT
 cd "$work"
 
-checks=0
-# status WANTED COMMAND...: runs it, demands the exit status, leaves its words in ./said.
-status() {
-  local wanted=$1 got=0
-  shift
-  "$@" >said 2>&1 </dev/null || got=$?
-  checks=$((checks + 1))
-  [ "$got" -eq "$wanted" ] || { cat said >&2; echo "FAILED: exit status $got instead of $wanted: $*" >&2; exit 1; }
-}
-said() {
-  checks=$((checks + 1))
-  grep -qF -- "$1" said || { cat said >&2; echo "FAILED: did not say '$1'" >&2; exit 1; }
-}
-field() { sed -nE 's/.*"'"$1"'": ?"?([^",}]*)"?.*/\1/p' | head -n 1; }
+source "$root/tests/integration/checks.sh"
 lethe() { "$bin/lethe" "$@"; }
 verify() { "$bin/lethe-verify" "$@"; }
 

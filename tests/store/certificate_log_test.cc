@@ -49,17 +49,9 @@ class LogTest : public ::testing::Test {
   // Closes the store, runs the statements, returns the first column of the last row as text.
   std::string Raw(const std::string& sql) {
     store_.reset();
-    sqlite3* db = nullptr;
-    EXPECT_EQ(sqlite3_open(file_.c_str(), &db), SQLITE_OK);
-    std::string result;
-    auto keep = [](void* out, int, char** columns, char**) {
-      *static_cast<std::string*>(out) = columns[0] == nullptr ? "NULL" : columns[0];
-      return 0;
-    };
-    EXPECT_EQ(sqlite3_exec(db, sql.c_str(), keep, &result, nullptr), SQLITE_OK)
-        << sql << ": " << sqlite3_errmsg(db);
-    sqlite3_close(db);
-    return result;
+    const RawResult result = RunRaw(file_, sql);
+    EXPECT_EQ(result.code, SQLITE_OK) << sql << ": " << result.message;
+    return result.text;
   }
   std::vector<Bytes32> Leaves() {
     std::vector<Bytes32> leaves;

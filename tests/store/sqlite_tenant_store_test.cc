@@ -58,16 +58,9 @@ class SqliteTenantStoreTest : public ::testing::Test {
   // Closes the store, runs the statements, returns the first column of the last row as text.
   std::string Raw(const std::string& sql) {
     store_.reset();
-    sqlite3* db = nullptr;
-    EXPECT_EQ(sqlite3_open(file_.c_str(), &db), SQLITE_OK);
-    std::string result;
-    auto keep = [](void* out, int, char** columns, char**) {
-      *static_cast<std::string*>(out) = columns[0] == nullptr ? "NULL" : columns[0];
-      return 0;
-    };
-    raw_code_ = sqlite3_exec(db, sql.c_str(), keep, &result, nullptr);
-    sqlite3_close(db);
-    return result;
+    const RawResult result = RunRaw(file_, sql);
+    raw_code_ = result.code;
+    return result.text;
   }
 
   TempFolder folder_;

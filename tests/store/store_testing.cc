@@ -2,6 +2,7 @@
 
 #include <openssl/sha.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 
 #include <bit>
@@ -240,6 +241,20 @@ void ExpectLogIsChained(const std::vector<CertificateRecord>& log) {
       EXPECT_EQ(log[i].previous_leaf_hash, log[i - 1].leaf_hash);
     }
   }
+}
+
+RawResult RunRaw(const std::string& file, const std::string& sql) {
+  sqlite3* db = nullptr;
+  EXPECT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
+  RawResult result;
+  const auto keep = [](void* out, int, char** columns, char**) {
+    *static_cast<std::string*>(out) = columns[0] == nullptr ? "NULL" : columns[0];
+    return 0;
+  };
+  result.code = sqlite3_exec(db, sql.c_str(), keep, &result.text, nullptr);
+  result.message = sqlite3_errmsg(db);
+  sqlite3_close(db);
+  return result;
 }
 
 std::string ReadFile(const std::string& path) {

@@ -99,6 +99,14 @@ std::vector<CertificateRecord> WholeLog(TenantStore& store, uint32_t page = 7);
 // Sequences from 0, each linked to the one before.
 void ExpectLogIsChained(const std::vector<CertificateRecord>& log);
 
+// Runs statements on a database file past the store, with SQLite alone.
+struct RawResult {
+  int code = 0;      // of SQLite
+  std::string text;  // the first column of the last row
+  std::string message;
+};
+RawResult RunRaw(const std::string& file, const std::string& sql);
+
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& bytes);
 
