@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -247,7 +248,8 @@ absl::Status FileKms::Load() {
     if (!epoch) {
       return Strange(absl::StrCat(path_, "/", name), "no file of ours; take it out of the folder");
     }
-    LETHE_RETURN_IF_ERROR(LoadFile(name, *epoch));
+    LETHE_ASSIGN_OR_RETURN(SecretBytes key, ReadKey(*epoch));
+    keys_.emplace(*epoch, SealingKey(std::move(key)));
   }
   if (keys_.size() > kMaxEpochs) {
     return Strange(path_, absl::StrCat("holds more than ", kMaxEpochs, " KEKs"));
@@ -255,7 +257,8 @@ absl::Status FileKms::Load() {
   return absl::OkStatus();
 }
 
-absl::Status FileKms::LoadFile(const std::string& name, uint32_t epoch) {
+absl::StatusOr<SecretBytes> FileKms::ReadKey(uint32_t epoch) const {
+  const std::string name = FileName(epoch);
   const std::string path = absl::StrCat(path_, "/", name);
   // O_NONBLOCK: opening a FIFO must not wait for a writer.
   const FileDescriptor file(
@@ -277,8 +280,7 @@ absl::Status FileKms::LoadFile(const std::string& name, uint32_t epoch) {
   }
   SecretBytes key(kDataKeyBytes);
   std::copy_n(bytes.data() + kKeyOffset, kDataKeyBytes, key.data());
-  keys_.emplace(epoch, SealingKey(std::move(key)));
-  return absl::OkStatus();
+  return key;
 }
 
 absl::Status FileKms::CreateEpoch(uint32_t epoch) {
@@ -313,8 +315,16 @@ absl::Status FileKms::CreateEpoch(uint32_t epoch) {
     return status;
   }
   status = SyncFolder(folder_, path_);
+  if (status.ok()) {
+    const absl::StatusOr<SecretBytes> read = ReadKey(epoch);
+    status = read.status();
+    if (status.ok() && !read->Equals(key)) {
+      status = absl::DataLossError(absl::StrCat("KEK: ", path, ": is not what was written"));
+    }
+  }
   if (!status.ok()) {
-    (void)Erase(name);
+    // By another name first: what is half overwritten must not be taken for a KEK.
+    (void)EraseEpoch(epoch);
     return status;
   }
   keys_.emplace(epoch, SealingKey(std::move(key)));
@@ -423,6 +433,9 @@ absl::StatusOr<std::vector<SecretBytes>> FileKms::Unwrap(uint32_t epoch,
 
 absl::StatusOr<uint32_t> FileKms::Rotate() {
   LETHE_ASSIGN_OR_RETURN(const uint32_t current, CurrentEpoch());
+  if (current == std::numeric_limits<uint32_t>::max()) {
+    return absl::ResourceExhaustedError(absl::StrCat("KEK: ", path_, " has no epoch left"));
+  }
   if (keys_.size() >= kMaxEpochs) {
     return absl::ResourceExhaustedError(
         absl::StrCat("KEK: ", path_, " holds ", keys_.size(),
@@ -439,8 +452,24 @@ absl::Status FileKms::Destroy(uint32_t epoch) {
     return absl::FailedPreconditionError(
         absl::StrCat("KEK: epoch ", epoch, " is the current one; rotate first"));
   }
+  LETHE_RETURN_IF_ERROR(ProveCurrent(current));
+  LETHE_RETURN_IF_ERROR(EraseEpoch(epoch));
   keys_.erase(epoch);
-  return EraseEpoch(epoch);
+  return absl::OkStatus();
+}
+
+absl::Status FileKms::ProveCurrent(uint32_t current) {
+  LETHE_ASSIGN_OR_RETURN(SecretBytes on_disk, ReadKey(current));
+  const SecretBytes probe = SecretBytes::Random(kDataKeyBytes);
+  LETHE_ASSIGN_OR_RETURN(const std::string sealed, keys_.at(current).SealSecret(path_, probe));
+  const absl::StatusOr<SecretBytes> opened =
+      SealingKey(std::move(on_disk)).OpenSecret(path_, sealed);
+  if (!opened.ok() || !opened->Equals(probe)) {
+    return absl::DataLossError(absl::StrCat("KEK: ", path_, "/", FileName(current),
+                                            ": is not the key that is in use; nothing was "
+                                            "destroyed. Put the file back from its backup"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status FileKms::DestroyAll() {

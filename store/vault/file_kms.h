@@ -70,11 +70,14 @@ class FileKms final : public Kms {
 
   // Reads every KEK and finishes what a crash left.
   absl::Status Load();
-  absl::Status LoadFile(const std::string& name, uint32_t epoch);
+  // From the file, checked.
+  absl::StatusOr<SecretBytes> ReadKey(uint32_t epoch) const;
   absl::Status CreateEpoch(uint32_t epoch);
   // Overwrites, unlinks and syncs; OK when there is no such file.
   absl::Status Erase(const std::string& name) const;
   absl::Status EraseEpoch(uint32_t epoch) const;
+  // Whether the file of the current epoch still holds the key that is in use.
+  absl::Status ProveCurrent(uint32_t current);
   absl::StatusOr<SealingKey*> Find(uint32_t epoch);
 
   std::string path_;

@@ -243,7 +243,7 @@ absl::Status KeyStore::CountWraps(uint32_t epoch, uint64_t count) {
     LETHE_ASSIGN_OR_RETURN(const bool row, select.Int(1, epoch).Step());
     if (row) before = static_cast<uint64_t>(select.ColumnInt(0));
   }
-  if (before + count > options_.max_wraps_per_epoch) {
+  if (before > options_.max_wraps_per_epoch || count > options_.max_wraps_per_epoch - before) {
     return absl::ResourceExhaustedError(
         absl::StrCat(path_, ": epoch ", epoch, " of the KEK has wrapped ", before,
                      " keys, at most ", options_.max_wraps_per_epoch, "; rotate the KEK"));

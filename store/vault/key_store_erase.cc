@@ -171,6 +171,7 @@ absl::Status KeyStore::ProveUnder(uint32_t epoch) {
 absl::StatusOr<RotationResult> KeyStore::FinishRotation() {
   LETHE_RETURN_IF_ERROR(Health());
   LETHE_ASSIGN_OR_RETURN(std::vector<uint32_t> epochs, kms_->Epochs());
+  if (epochs.empty()) return absl::FailedPreconditionError("KMS: has no KEK");
   const uint32_t current = epochs.back();
   epochs.pop_back();
   RotationResult result;

@@ -250,6 +250,16 @@ TEST_P(Failing, IsSaidAndLosesNothing) {
       ASSERT_OK(again);
       ASSERT_OK(again->evidence);
     }
+    if (step == Step::kRotate && store_->Health().ok()) {
+      const auto again = store_->FinishRotation();
+      ASSERT_OK(again);
+      ASSERT_OK(again->evidence);
+      if (*kms_->CurrentEpoch() == 2) {
+        for (const auto& entry : fs::directory_iterator(kek_folder())) {
+          EXPECT_NE(ReadFile(entry.path().string()), kek_) << entry.path();
+        }
+      }
+    }
     if (step == Step::kDestroy && !answer.ok && !answer.indeterminate && !store_->Health().ok()) {
       ASSERT_OK(TryOpen());
       EXPECT_FALSE(Destroyed(kVictims[0]));  // an error that is no riddle has changed nothing

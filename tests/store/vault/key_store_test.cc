@@ -1,6 +1,7 @@
 // keys.db: allocation, reading, destruction with its evidence, change of epoch, the check at start.
 #include "store/vault/key_store.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -77,12 +78,17 @@ TEST_F(KeyStoreTest, TheFileStaysLockedAsLongAsItIsOpen) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    // Another process: POSIX locks are not inherited.
-    const auto other = Database::Open(path(), Database::Mode::kOpen, kKeyStoreIdentity);
-    ::_exit(absl::IsUnavailable(other.status()) ? 0 : 1);
+    // Another process: POSIX locks are not inherited. The kernel is asked, since SQLite's own list
+    // of locks is copied with the process.
+    const int file = ::open(path().c_str(), O_RDONLY);
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    ::_exit(file >= 0 && ::fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
@@ -317,6 +323,39 @@ TEST_F(KeyStoreTest, ARotationWrapsTheLiveKeysAgainAndEndsTheOldEpoch) {
   ASSERT_OK(result);
   EXPECT_EQ(result->rewrapped, 0u);
   EXPECT_TRUE(result->destroyed_epochs.empty());
+}
+
+// What cannot be unwrapped under the new epoch keeps the old one alive.
+TEST_F(KeyStoreTest, AnEpochThatIsStillNeededIsNotDestroyed) {
+  ASSERT_OK(store_->Allocate(10));
+  kms_->spoil_wraps = true;
+  EXPECT_FALSE(store_->Rotate().ok());
+  EXPECT_EQ(*file_kms_->Epochs(), (std::vector<uint32_t>{1, 2}));
+  EXPECT_FALSE(store_->FinishRotation().ok());
+  EXPECT_EQ(*file_kms_->Epochs(), (std::vector<uint32_t>{1, 2}));
+}
+
+// The file of the current KEK is what the next start reads.
+TEST_F(KeyStoreTest, AnOldEpochStaysWhileTheNewOneIsNotOnDisk) {
+  ASSERT_OK(store_->Allocate(10));
+  ASSERT_OK(file_kms_->Rotate());
+  const std::string current = kek_folder() + "/kek-0000000002";
+  const std::string good = ReadFile(current);
+  std::filesystem::rename(current, kek_folder() + "/../kept");
+  EXPECT_FALSE(store_->FinishRotation().ok());
+  // Another key, whole in itself.
+  auto other = FileKms::Create(temp_.path() + "/other");
+  ASSERT_OK(other);
+  ASSERT_OK((*other)->Rotate());
+  std::filesystem::copy_file(temp_.path() + "/other/kek-0000000002", current);
+  std::filesystem::permissions(current, std::filesystem::perms::owner_read);
+  EXPECT_CODE(store_->FinishRotation(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(*file_kms_->Epochs(), (std::vector<uint32_t>{1, 2}));
+  std::filesystem::remove(current);
+  std::filesystem::rename(kek_folder() + "/../kept", current);
+  EXPECT_EQ(ReadFile(current), good);
+  ASSERT_OK(store_->FinishRotation());
+  EXPECT_EQ(*file_kms_->Epochs(), (std::vector<uint32_t>{2}));
 }
 
 TEST_F(KeyStoreTest, ARotationThatTheKmsInterruptsGoesOn) {

@@ -30,7 +30,9 @@ class WatchedKms final : public Kms {
                                                 std::span<const KeyToWrap> keys) override {
     if (absl::Status status = Ask("wrap"); !status.ok()) return status;
     for (const KeyToWrap& key : keys) keys_.insert(BytesOf(*key.key));
-    return inner_->Wrap(epoch, keys);
+    auto wrapped = inner_->Wrap(epoch, keys);
+    if (spoil_wraps && wrapped.ok()) wrapped->back().back() ^= 1;
+    return wrapped;
   }
   absl::StatusOr<std::vector<SecretBytes>> Unwrap(uint32_t epoch,
                                                   std::span<const KeyToUnwrap> keys) override {
@@ -49,6 +51,7 @@ class WatchedKms final : public Kms {
   absl::Status DestroyAll() override { return inner_->DestroyAll(); }
 
   std::function<absl::Status(const std::string& call)> refuse;
+  bool spoil_wraps = false;  // a byte of the last of each call is wrong
   const std::set<std::string>& keys() const { return keys_; }
   size_t unwrapped() const { return unwrapped_; }
 
