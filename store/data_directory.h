@@ -4,10 +4,17 @@
 //   <data>/keys/                           private keys, mode 0700; their files are the caller's
 //   <data>/tenants/<name>/tenant.db        a live tenant
 //   <data>/closed/<name>-<uid>/tenant.db   a closed tenant: its log of certificates, nothing else
+//   <vault>/<uid>/                         the keys of the live tenant with this uid; <vault> is
+//                                          <data>/vault unless another is given
 //
 // A tenant folder appears and disappears by rename, after an fsync: after a crash it is there whole
-// or it is not there. A crash between TenantStore::CloseTenant and DataDirectory::CloseTenant
-// leaves a tenant in tenants/ whose state is closed; the server finishes the move at start.
+// or it is not there. A crash between TenantStore::BeginClose and DataDirectory::CloseTenant leaves
+// a tenant in tenants/ whose state is closing or closed; the server goes on from there at start.
+//
+// The keys of a tenant are made, durable, before its folder appears, and removed before its folder
+// moves to closed/. A crash in CreateTenant can therefore leave a vault of no tenant. It is never
+// removed here, since a tenant that cannot be read just now would lose its keys for good; it is
+// listed.
 //
 // Ensures: folders are made with mode 0700. Open sets the umask of the process to 0077.
 // Errors: UNAVAILABLE when another server holds the folder; FAILED_PRECONDITION for a folder that
@@ -19,6 +26,7 @@
 #define LETHE_STORE_DATA_DIRECTORY_H_
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +41,9 @@ namespace lethe::store {
 class DataDirectory {
  public:
   // Makes the layout where it is missing, takes the lock, and removes what a crash left half-made.
-  static absl::StatusOr<std::unique_ptr<DataDirectory>> Open(const std::string& path);
+  // `vault`: empty for <path>/vault; otherwise its parent exists. Its mode is set to 0700.
+  static absl::StatusOr<std::unique_ptr<DataDirectory>> Open(const std::string& path,
+                                                             const std::string& vault = "");
   // Gives the lock back.
   ~DataDirectory();
   DataDirectory(const DataDirectory&) = delete;
@@ -41,6 +51,7 @@ class DataDirectory {
 
   const std::string& path() const { return path_; }
   std::string keys_path() const;
+  const std::string& vault_path() const { return vault_; }
   // Where the tenant's store lives or would live; requires a valid name.
   std::string tenant_path(absl::string_view name) const;
 
@@ -49,8 +60,14 @@ class DataDirectory {
   // Paths of the folders in closed/, sorted.
   absl::StatusOr<std::vector<std::string>> ListClosed() const;
 
-  // Calls `build` with an empty folder, in which it makes the tenant's files and closes them; then
-  // moves the folder to tenant_path(name). When `build` fails, nothing remains.
+  // Paths of the vaults whose uid is not among those of the live tenants, sorted. A tenant whose
+  // uid cannot be read counts as none, so what is listed here is for a person to judge.
+  absl::StatusOr<std::vector<std::string>> ListOrphanVaults(
+      std::span<const std::string> live_uids) const;
+
+  // Calls `build` with an empty folder, in which it makes the tenant's files and closes them; what
+  // it makes in the vault must be durable when it returns (CreateTenantStore sees to both). Then
+  // moves the folder to tenant_path(name). When `build` fails, nothing remains of the folder.
   absl::Status CreateTenant(absl::string_view name,
                             absl::FunctionRef<absl::Status(const std::string& dir)> build);
   // Moves a tenant, whose store must be closed (destroyed), to closed/<name>-<uid>. Returns the new
@@ -58,8 +75,10 @@ class DataDirectory {
   absl::StatusOr<std::string> CloseTenant(absl::string_view name, absl::string_view uid);
 
  private:
-  DataDirectory(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}
+  DataDirectory(std::string path, std::string vault, int lock_fd)
+      : path_(std::move(path)), vault_(std::move(vault)), lock_fd_(lock_fd) {}
   std::string path_;
+  std::string vault_;
   int lock_fd_;
 };
 

@@ -8,20 +8,32 @@
 // operation that erases carries its certificate, and both are committed together or not at all:
 // there is no way to erase tokens through this interface without a certificate.
 //
+// Keys: rows are sealed with data keys that live apart from the data (store/vault), one for each
+// subject of a memory, one for each token without a subject. An erasure is over in three steps, of
+// which each can be repeated and is taken up after a crash:
+//   1. EraseTokens, DeleteMemory: rows gone, certificate in the log, and the keys to destroy
+//      written down beside it (PendingErasures), one transaction;
+//   2. DestroyPendingKeys: the keys overwritten and looked for in the raw file;
+//   3. AppendShredded: the certificate that says so, and what step 1 wrote down taken away.
+// A tenant is closed in three steps of the same kind: BeginClose, DestroyAllKeys, FinishClose.
+//
 // Ensures: certificate sequences are dense from 0 and every certificate names the leaf hash before
 // it; every append leaves a checkpoint over the whole log, written in the same transaction, and
 // what was written proves itself from the bytes read back before the commit; a handle is never used
-// twice in a memory; ids are unique among the live tokens of a memory; ids and subjects are stored
-// in clear only inside the encoded row (token_codec.h), the seam where rows will be sealed; what is
-// indexed is a keyed hash.
+// twice in a memory; ids are unique among the live tokens of a memory; ids, subjects, keys, values,
+// payloads and labels reach the disk sealed only, and what is indexed is a hash under a key that is
+// sealed too; once the keys of an erasure are destroyed, no key that is left opens a row that any
+// erasure took, in whatever copy of the file, and every key that is left is either that of a row
+// or was never used.
 //
 // Errors:
 //   INVALID_ARGUMENT     a bad call; names the field and index; nothing changed
 //   NOT_FOUND            no such memory, handle, certificate
 //   ALREADY_EXISTS       name, id or request_id is taken; nothing changed
-//   FAILED_PRECONDITION  the tenant is closed, or a certificate or checkpoint does not continue the
-//                        log
-//   RESOURCE_EXHAUSTED   disk or quota full; nothing changed
+//   FAILED_PRECONDITION  the tenant is closed or closing, a step is out of turn, or a certificate
+//   or
+//                        checkpoint does not continue the log
+//   RESOURCE_EXHAUSTED   disk or quota full, or no key can be made; nothing changed
 //   DATA_LOSS            stored bytes are not what was written; names file, memory and handle
 //   IsIndeterminate(s)   (sqlite.h) COMMIT failed: the change is there or it is not. From then on
 //                        every call returns UNAVAILABLE until the store is closed and opened again;
@@ -60,7 +72,11 @@ inline constexpr size_t kMaxBlobBytes = 16u << 20;  // config, answer, envelope,
 inline constexpr size_t kMaxLeafBytes = 65'535;     // a tile of the log must hold it
 inline constexpr uint32_t kMaxPageSize = 1'000;
 
-enum class TenantState : uint8_t { kOpen = 0, kClosed = 1 };
+enum class TenantState : uint8_t {
+  kOpen = 0,
+  kClosed = 1,
+  kClosing = 2,  // the rows are gone; keys may be there, the closing certificate is not
+};
 
 struct TenantRecord {
   std::string name;
@@ -191,6 +207,24 @@ struct EraseResult {
   absl::Status checkpoint;
 };
 
+// A certificate whose keys wait to be destroyed, or whose `shredded` leaf is missing.
+struct PendingErasure {
+  uint64_t sequence = 0;
+  uint64_t keys = 0;
+  bool operator==(const PendingErasure&) const = default;
+};
+
+struct KeysDestroyed {
+  uint64_t destroyed = 0;          // alive before this call
+  uint64_t already_destroyed = 0;  // by an earlier one
+  // OK: nothing of them is left in the file of keys (KeyStore::Destroy). Otherwise the keys are
+  // destroyed all the same; repeating the call looks again.
+  absl::Status evidence;
+  uint64_t bytes_read = 0;  // by the search that the evidence rests on
+  bool rewritten = false;   // the file of keys was written anew to get rid of copies
+  uint32_t epoch = 0;       // the KEK's under which keys are wrapped now; 0: there is none
+};
+
 enum class IdState : uint8_t {
   kUnknown = 0,  // never seen, or its memory's rows are gone
   kLive = 1,
@@ -226,9 +260,18 @@ class TenantStore {
 
   // --- The tenant.
   virtual absl::StatusOr<TenantRecord> GetTenant() = 0;
-  // Erases every memory, its tokens and tombstones, and all stored answers; appends the closing
-  // certificate; sets the state to closed. Afterwards the log can be read and nothing can change.
-  virtual absl::StatusOr<EraseResult> CloseTenant(const CertificateAppend& certificate) = 0;
+  // Erases every memory, its tokens and tombstones, all stored answers and what is pending; sets
+  // the state to kClosing. Afterwards the log can be read, started and appended to, and
+  // FinishClose is the only way on. Idempotent until FinishClose; `erased` counts the rows that
+  // this call took.
+  virtual absl::StatusOr<EraseResult> BeginClose() = 0;
+  // Only after BeginClose. Destroys the KEKs first, which ends every data key wherever a copy of
+  // it lies, then the data keys, then removes their files. OK when they are gone already.
+  virtual absl::StatusOr<KeysDestroyed> DestroyAllKeys() = 0;
+  // Only after DestroyAllKeys. Rewrites the file so that it holds the log and nothing else, appends
+  // the closing certificate and sets the state to kClosed: the log can be read and nothing can
+  // change. OK when this certificate has closed the tenant already.
+  virtual absl::Status FinishClose(const CertificateAppend& certificate) = 0;
 
   // --- Memories.
   // `memory.next_handle` is ignored.
@@ -242,7 +285,8 @@ class TenantStore {
   virtual absl::StatusOr<uint64_t> CountMemories() = 0;
   // Cost O(tokens + tombstones) of this memory, over index pages only.
   virtual absl::StatusOr<MemoryCounts> CountMemory(absl::string_view uid) = 0;
-  // Removes the memory with everything in it. Its certificates stay.
+  // Removes the memory with everything in it. Its certificates stay; the keys of its rows are
+  // pending under the sequence of `certificate`.
   virtual absl::StatusOr<EraseResult> DeleteMemory(const DeleteMemoryRequest& request) = 0;
 
   // --- Tokens.
@@ -250,8 +294,10 @@ class TenantStore {
   // stops being "already erased". The whole batch or nothing.
   virtual absl::Status InsertTokens(absl::string_view memory_uid,
                                     std::span<const TokenRow> rows) = 0;
-  // Deletes the rows, leaves tombstones, inserts the replacements, appends the certificate, stores
-  // the answer; then cleans the write-ahead log.
+  // Deletes the rows, leaves tombstones, seals what remains of their subjects with a new key each,
+  // inserts the replacements (never under a key that is to be destroyed), appends the certificate,
+  // stores the answer, notes the keys to destroy under the certificate's sequence; then cleans the
+  // write-ahead log. Cost O(rows named + remaining rows of their subjects).
   virtual absl::StatusOr<EraseResult> EraseTokens(const EraseRequest& request) = 0;
   // One lookup an id, in order.
   virtual absl::StatusOr<std::vector<IdLookup>> FindByIds(absl::string_view memory_uid,
@@ -267,6 +313,18 @@ class TenantStore {
   // store.
   virtual absl::Status LoadTokens(absl::string_view memory_uid,
                                   absl::FunctionRef<absl::Status(TokenRow&)> visit) = 0;
+
+  // --- Keys of erased rows.
+  // Oldest first, at most kMaxPageSize.
+  virtual absl::StatusOr<std::vector<PendingErasure>> PendingErasures() = 0;
+  // Destroys the keys of every pending erasure up to this sequence. Idempotent; OK with zeros when
+  // nothing is pending. Cost: one commit and one pass over the file of keys, however many they are.
+  virtual absl::StatusOr<KeysDestroyed> DestroyPendingKeys(uint64_t through_sequence) = 0;
+  // Appends the certificate and takes the pending erasures up to this sequence off the list.
+  // FAILED_PRECONDITION when none is pending or a key of theirs is not destroyed. The quota does
+  // not stop it.
+  virtual absl::Status AppendShredded(const CertificateAppend& certificate,
+                                      uint64_t through_sequence) = 0;
 
   // --- Requests.
   virtual absl::StatusOr<std::optional<RequestRecord>> FindRequest(
