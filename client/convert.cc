@@ -20,6 +20,20 @@ Verdict VerdictFromWire(v1::Verdict verdict) {
   return EnumFromWire(static_cast<int>(verdict), Verdict::kUncertified);
 }
 
+StoreLevel FromWire(const v1::StoreLevel& wire) {
+  return {.store = wire.store(), .level = wire.level(), .evidence = wire.evidence()};
+}
+
+template <typename Response>
+std::optional<Destruction> DestructionFromWire(const Response& wire) {
+  if (!wire.has_destruction()) return std::nullopt;
+  Destruction destruction{.certificate_id = wire.destruction().certificate_id(), .stores = {}};
+  for (const v1::StoreLevel& level : wire.destruction().stores()) {
+    destruction.stores.push_back(FromWire(level));
+  }
+  return destruction;
+}
+
 // What the answers of Forget, Evict and Edit have in common.
 template <typename Response, typename Result>
 void SetOutcome(const Response& wire, Result& result) {
@@ -34,6 +48,7 @@ void SetOutcome(const Response& wire, Result& result) {
     result.receipt = {.request_salt = wire.receipt().request_salt(),
                       .subject_salt = wire.receipt().subject_salt()};
   }
+  result.destruction = DestructionFromWire(wire);
 }
 
 }  // namespace
@@ -95,7 +110,9 @@ Memory FromWire(const v1::Memory& wire) {
 }
 
 MemoryDeletion FromWire(const v1::DeleteMemoryResponse& wire) {
-  return {.erased_tokens = wire.erased_tokens(), .certificate_id = wire.certificate_id()};
+  return {.erased_tokens = wire.erased_tokens(),
+          .certificate_id = wire.certificate_id(),
+          .destruction = DestructionFromWire(wire)};
 }
 
 ItemError FromWire(const v1::ItemError& wire) {

@@ -96,6 +96,19 @@ struct Tenant {
   uint64_t memory_count = 0;
 };
 
+// What is claimed of one place that held erased bytes; docs/certificate_format.md has the words.
+struct StoreLevel {
+  std::string store;
+  std::string level;
+  std::string evidence;
+};
+
+// How an erasure ended: the keys of what was erased are destroyed.
+struct Destruction {
+  std::string certificate_id;  // of the certificate that says so
+  std::vector<StoreLevel> stores;
+};
+
 struct TenantDeletion {
   uint64_t erased_tokens = 0;
   std::string certificate_id;  // of the certificate that closes the log
@@ -112,7 +125,8 @@ struct Memory {
 
 struct MemoryDeletion {
   uint64_t erased_tokens = 0;
-  std::string certificate_id;
+  std::string certificate_id;                   // empty when the memory was empty
+  std::optional<Destruction> destruction = {};  // with a certificate
 };
 
 // Why one item of a batch was refused.
@@ -222,6 +236,7 @@ struct ForgetResult {
   std::string state_digest;             // hex, of the state after
   bool replayed = false;                // the stored answer to an earlier request with this id
   std::optional<Receipt> receipt = {};  // with a certificate, in the first answer only
+  std::optional<Destruction> destruction = {};  // with a certificate
 };
 
 // Takes out what no query reads now, until at most `budget` tokens are retained.
@@ -247,6 +262,7 @@ struct EvictResult {
   std::string state_digest;
   bool replayed = false;
   std::optional<Receipt> receipt = {};
+  std::optional<Destruction> destruction = {};
 };
 
 // Gives tokens that are there new content under their ids; all of it or nothing.
@@ -268,6 +284,7 @@ struct EditResult {
   std::string state_digest;
   bool replayed = false;
   std::optional<Receipt> receipt = {};
+  std::optional<Destruction> destruction = {};
 };
 
 struct MuInterval {

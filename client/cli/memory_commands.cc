@@ -99,10 +99,7 @@ int DeleteMemory(Context& context, const client::MemoryName& name, bool yes) {
   }
   const absl::StatusOr<client::MemoryDeletion> deletion = client.DeleteMemory(name);
   if (!deletion.ok()) return context.RpcError(deletion.status());
-  Print(context,
-        {{"erased_tokens", deletion->erased_tokens}, {"certificate_id", deletion->certificate_id}},
-        RenderFields({{"erased tokens", FormatCount(deletion->erased_tokens)},
-                      {"certificate", deletion->certificate_id}}));
+  Print(context, ToJson(*deletion), RenderFields(ToFields(*deletion)));
   return kExitOk;
 }
 

@@ -30,6 +30,11 @@ Json ToJson(const client::MemoryConfig& config) {
   return json;
 }
 
+Json ToJson(const client::Destruction& destruction) {
+  return {{"certificate_id", destruction.certificate_id},
+          {"stores", cli::ToJson(destruction.stores)}};
+}
+
 // What the answers of forget, evict and edit have in common.
 template <typename Result>
 void AddOutcome(Json& json, const Result& result) {
@@ -43,6 +48,15 @@ void AddOutcome(Json& json, const Result& result) {
   if (result.receipt.has_value()) {
     json["receipt"] = {{"request_salt", absl::BytesToHexString(result.receipt->request_salt)},
                        {"subject_salt", absl::BytesToHexString(result.receipt->subject_salt)}};
+  }
+  if (result.destruction.has_value()) json["destruction"] = ToJson(*result.destruction);
+}
+
+void AddDestruction(Fields& fields, const std::optional<client::Destruction>& destruction) {
+  if (!destruction.has_value()) return;
+  fields.push_back({"keys destroyed", destruction->certificate_id});
+  for (const client::StoreLevel& level : destruction->stores) {
+    fields.push_back({absl::StrCat("  ", level.store), level.level});
   }
 }
 
@@ -65,6 +79,7 @@ void AddOutcome(Fields& fields, const Result& result) {
       fields.push_back({"subject salt", absl::BytesToHexString(result.receipt->subject_salt)});
     }
   }
+  AddDestruction(fields, result.destruction);
 }
 
 }  // namespace
@@ -87,6 +102,28 @@ Json ToJson(const client::Tenant& tenant) {
           {"verification_key", tenant.verification_key},
           {"certificate_count", tenant.certificate_count},
           {"memory_count", tenant.memory_count}};
+}
+
+Json ToJson(const std::vector<client::StoreLevel>& stores) {
+  Json json = Json::array();
+  for (const client::StoreLevel& level : stores) {
+    json.push_back({{"store", level.store}, {"level", level.level}, {"evidence", level.evidence}});
+  }
+  return json;
+}
+
+Json ToJson(const client::MemoryDeletion& deletion) {
+  Json json = {{"erased_tokens", deletion.erased_tokens},
+               {"certificate_id", deletion.certificate_id}};
+  if (deletion.destruction.has_value()) json["destruction"] = ToJson(*deletion.destruction);
+  return json;
+}
+
+Fields ToFields(const client::MemoryDeletion& deletion) {
+  Fields fields = {{"erased tokens", FormatCount(deletion.erased_tokens)},
+                   {"certificate", deletion.certificate_id}};
+  AddDestruction(fields, deletion.destruction);
+  return fields;
 }
 
 Json ToJson(const client::Partition& partition) {

@@ -14,6 +14,8 @@ namespace lethe::cli {
 using Json = nlohmann::ordered_json;
 
 Json ToJson(const client::Tenant& tenant);
+Json ToJson(const std::vector<client::StoreLevel>& stores);
+Json ToJson(const client::MemoryDeletion& deletion);
 Json ToJson(const client::Partition& partition);
 Json ToJson(const client::Memory& memory);
 Json ToJson(const client::QueryAnswer& answer);
@@ -26,6 +28,7 @@ Json ToJson(const client::Certificate& certificate);
 
 Fields ToFields(const client::Tenant& tenant);
 Fields ToFields(const client::Memory& memory);
+Fields ToFields(const client::MemoryDeletion& deletion);
 Fields ToFields(const client::ForgetResult& result);
 Fields ToFields(const client::EvictResult& result);
 Fields ToFields(const client::EditResult& result);

@@ -55,6 +55,17 @@ void ToProto(const service::MemoryConfig& from, v1::MemoryConfig* to) {
   to->set_value_dimension(from.value_dimension);
 }
 
+void ToProto(const service::StoreLevel& from, v1::StoreLevel* to) {
+  to->set_store(from.store);
+  to->set_level(from.level);
+  to->set_evidence(from.evidence);
+}
+
+void ToProto(const service::Destruction& from, v1::Destruction* to) {
+  to->set_certificate_id(from.certificate_id);
+  for (const service::StoreLevel& level : from.stores) ToProto(level, to->add_stores());
+}
+
 // What the answers of Forget, Evict and Edit have in common.
 template <typename Reply, typename Response>
 void SetOutcome(const Reply& from, Response* to) {
@@ -69,6 +80,7 @@ void SetOutcome(const Reply& from, Response* to) {
     to->mutable_receipt()->set_request_salt(from.receipt->request_salt);
     to->mutable_receipt()->set_subject_salt(from.receipt->subject_salt);
   }
+  if (from.destruction.has_value()) ToProto(*from.destruction, to->mutable_destruction());
 }
 
 template <typename Repeated>
@@ -77,6 +89,12 @@ void Assign(const std::vector<double>& from, Repeated* to) {
 }
 
 }  // namespace
+
+void ToProto(const service::DeleteMemoryReply& from, v1::DeleteMemoryResponse* to) {
+  to->set_erased_tokens(from.erased_tokens);
+  to->set_certificate_id(from.certificate_id);
+  if (from.destruction.has_value()) ToProto(*from.destruction, to->mutable_destruction());
+}
 
 absl::StatusOr<service::MemoryConfig> FromProto(const v1::MemoryConfig& config) {
   service::MemoryConfig out;

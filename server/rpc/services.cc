@@ -100,13 +100,8 @@ MemoryHandlers::MemoryHandlers(service::Service* service, size_t max_streams)
         return absl::OkStatus();
       });
   Unary<v1::DeleteMemoryRequest, v1::DeleteMemoryResponse>(
-      "DeleteMemory",
-      [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
-        LETHE_ASSIGN_OR_RETURN(auto reply,
-                               service->DeleteMemory(request.tenant(), request.name(), call));
-        response->set_erased_tokens(reply.erased_tokens);
-        response->set_certificate_id(std::move(reply.certificate_id));
-        return absl::OkStatus();
+      "DeleteMemory", [service](const auto& request, const CallOptions& call, auto* response) {
+        return Answer(service->DeleteMemory(request.tenant(), request.name(), call), response);
       });
   Unary<v1::InsertRequest, v1::InsertResponse>(
       "Insert", [service](const auto& request, const CallOptions& call, auto* response) {

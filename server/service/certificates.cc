@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "audit/checkpoint.h"
+#include "audit/dsse.h"
 #include "audit/encoding.h"
 #include "audit/merkle.h"
+#include "audit/stores.h"
 #include "audit/tree_proof.h"
 #include "audit/verify.h"
 #include "core/base/status_macros.h"
@@ -18,6 +20,23 @@ namespace {
 
 // Rounding can leave a sum of products of non-negative factors at -0.0 or NaN-free tiny negatives.
 double NotNegative(double value) { return value > 0.0 ? value : 0.0; }
+
+audit::StoreErasure Claim(absl::string_view store,
+                          absl::string_view level,
+                          absl::string_view evidence) {
+  return {
+      .store = std::string(store), .level = std::string(level), .evidence = std::string(evidence)};
+}
+
+// What holds once the keys are destroyed, of every place but the keys themselves.
+std::vector<audit::StoreErasure> StoresWithoutKeys() {
+  return {Claim(audit::kStoreTokens, audit::kLevelRowsDeleted, "no row is left that they sealed"),
+          Claim(audit::kStoreWriteAheadLog, audit::kLevelTruncated, ""),
+          Claim(audit::kStoreBackups, audit::kLevelUnreadableWithoutKey,
+                "copies of the data; copies of the keys are outside of this"),
+          Claim(audit::kStoreExports, audit::kLevelNoTokenContent, ""),
+          Claim(audit::kStoreMemory, audit::kLevelNotClaimed, "")};
+}
 
 }  // namespace
 
@@ -37,12 +56,44 @@ audit::CertificateBody BaseBody(const std::string& origin,
   body.kind = kind;
   body.build = absl::StrCat("lethed ", LETHE_VERSION);
   body.time = FormatMicros(time_micros);
-  // Claimed: what this version does. Copies in backups and on freed blocks are beyond it.
-  body.stores = {{.store = "tokens",
-                  .level = "rows-deleted",
-                  .evidence = "deleted in one transaction with this certificate"},
-                 {.store = "backups", .level = "not-claimed", .evidence = ""}};
   return body;
+}
+
+std::vector<audit::StoreErasure> StoresOfErasure() {
+  return {Claim(audit::kStoreTokens, audit::kLevelRowsDeleted,
+                "deleted in one transaction with this certificate"),
+          Claim(audit::kStoreKeys, audit::kLevelKeyPending,
+                "destroyed before the request is answered; a shredded certificate follows"),
+          Claim(audit::kStoreExports, audit::kLevelNoTokenContent, "")};
+}
+
+std::vector<audit::StoreErasure> StoresOfDestruction(uint64_t keys,
+                                                     const store::KeysDestroyed& destroyed) {
+  std::vector<audit::StoreErasure> stores = StoresWithoutKeys();
+  stores.insert(stores.begin() + 1,
+                Claim(audit::kStoreKeys, audit::kLevelKeyDestroyed,
+                      absl::StrCat(keys, " slots overwritten and read back; ", destroyed.bytes_read,
+                                   " bytes of the file of keys searched")));
+  return stores;
+}
+
+std::vector<audit::StoreErasure> StoresOfClosing() {
+  std::vector<audit::StoreErasure> stores = StoresWithoutKeys();
+  stores.insert(
+      stores.begin() + 1,
+      Claim(audit::kStoreKeys, audit::kLevelKeyDestroyed,
+            "every key-encryption key destroyed, every slot overwritten, the files removed"));
+  return stores;
+}
+
+absl::StatusOr<audit::CertificateBody> ReadBody(const store::CertificateRecord& record) {
+  absl::StatusOr<audit::Envelope> envelope = audit::ParseEnvelope(record.envelope);
+  if (envelope.ok()) {
+    absl::StatusOr<audit::CertificateBody> body = audit::ParseStatement(envelope->payload);
+    if (body.ok()) return body;
+  }
+  return absl::DataLossError(
+      absl::StrCat("certificate ", record.sequence, " is not what was written"));
 }
 
 audit::PartitionSizes ToSizes(const svdd::PartitionCounts& counts) {

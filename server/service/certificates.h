@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,12 +22,21 @@ namespace lethe::service {
 // RFC 3339 in UTC with microseconds.
 std::string FormatMicros(int64_t micros_since_1970);
 
-// A body with everything that does not depend on the kind: origin, place in the log, build, time,
-// what is claimed of each place that held the bytes.
+// A body with everything that does not depend on the kind: origin, place in the log, build, time.
 audit::CertificateBody BaseBody(const std::string& origin,
                                 const store::LogHead& head,
                                 audit::CertificateKind kind,
                                 int64_t time_micros);
+
+// What is claimed of each place that held the bytes: when the rows go, when their keys are
+// destroyed, when the tenant ends.
+std::vector<audit::StoreErasure> StoresOfErasure();
+std::vector<audit::StoreErasure> StoresOfDestruction(uint64_t keys,
+                                                     const store::KeysDestroyed& destroyed);
+std::vector<audit::StoreErasure> StoresOfClosing();
+
+// What a stored certificate says; DATA_LOSS when it cannot be read. Its signature is not checked.
+absl::StatusOr<audit::CertificateBody> ReadBody(const store::CertificateRecord& record);
 
 audit::PartitionSizes ToSizes(const svdd::PartitionCounts& counts);
 

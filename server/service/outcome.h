@@ -35,6 +35,13 @@ void SetOutcome(Reply& reply, const Prepared& prepared) {
   reply.state_digest = StateDigestHex(*prepared.after);
 }
 
+// What an erasure that is finished gives to its requester.
+template <typename Reply, typename Erased>
+void SetErased(Reply& reply, Erased erased) {
+  reply.receipt = std::move(erased.receipt);
+  reply.destruction = std::move(erased.destruction);
+}
+
 }  // namespace lethe::service
 
 #endif  // LETHE_SERVER_SERVICE_OUTCOME_H_

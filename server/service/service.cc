@@ -24,8 +24,10 @@ absl::Status NoSuchTenant() { return absl::NotFoundError("tenant: there is none 
 absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& options) {
   LETHE_CHECK(options.tenant.log != nullptr);
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<store::DataDirectory> directory,
-                         store::DataDirectory::Open(options.data));
-  std::unique_ptr<Service> service(new Service(options, std::move(directory)));
+                         store::DataDirectory::Open(options.data, options.vault));
+  ServiceOptions resolved = options;
+  resolved.tenant.vault = directory->vault_path();
+  std::unique_ptr<Service> service(new Service(std::move(resolved), std::move(directory)));
   LETHE_RETURN_IF_ERROR(service->OpenKeys());
   LETHE_RETURN_IF_ERROR(service->OpenTenants());
   if (service->keys_->rotating()) {
@@ -110,8 +112,10 @@ absl::StatusOr<TenantInfo> Service::CreateTenant(const std::string& name, const 
   record.log_origin =
       absl::StrCat(options_.origin, "/log/", audit::Hex(audit::RandomBytes(kLogIdBytes)));
   record.create_time_micros = absl::ToUnixMicros(options_.tenant.now());
-  const absl::Status made = directory_->CreateTenant(name, [&record](const std::string& path) {
-    return store::CreateTenantStore(path, record).status();
+  const absl::Status made = directory_->CreateTenant(name, [&](const std::string& path) {
+    return store::CreateTenantStore(path, record,
+                                    {.vault = options_.tenant.vault, .kms = options_.tenant.kms})
+        .status();
   });
   if (!made.ok()) return CreateFailed(name, made);
   absl::StatusOr<std::shared_ptr<Tenant>> opened =
@@ -173,7 +177,7 @@ absl::StatusOr<Page<TenantInfo>> Service::ListTenants(const PageRequest& page) {
     auto next = registry_.upper_bound(after);
     for (; next != registry_.end() && found.size() < size; ++next) {
       // Deleted, though its folder could not be moved away yet.
-      if (next->second.tenant != nullptr && next->second.tenant->closed()) continue;
+      if (next->second.tenant != nullptr && next->second.tenant->gone()) continue;
       found.emplace_back(next->first, next->second.tenant);
     }
     more = next != registry_.end();

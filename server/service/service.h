@@ -31,8 +31,9 @@
 namespace lethe::service {
 
 struct ServiceOptions {
-  std::string data;    // the data folder
-  std::string origin;  // first part of the names of new logs; "<origin>/log/<16 hex digits>"
+  std::string data;        // the data folder
+  std::string vault = {};  // the folder of the tenants' keys; empty for <data>/vault
+  std::string origin;      // first part of the names of new logs; "<origin>/log/<16 hex digits>"
   TenantOptions tenant;
   RotationFault rotation_fault = {};  // a seam for tests
   // Writes that may run or wait at a time, all tenants together.

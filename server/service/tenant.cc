@@ -27,8 +27,9 @@ absl::Status TenantGone() { return absl::NotFoundError("tenant: there is none wi
 
 absl::StatusOr<std::unique_ptr<store::TenantStore>> OpenStore(const std::string& directory,
                                                               const TenantOptions& options) {
-  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<store::TenantStore> opened,
-                         store::OpenTenantStore(directory));
+  LETHE_ASSIGN_OR_RETURN(
+      std::unique_ptr<store::TenantStore> opened,
+      store::OpenTenantStore(directory, {.vault = options.vault, .kms = options.kms}));
   return options.wrap_store ? options.wrap_store(std::move(opened)) : std::move(opened);
 }
 
@@ -43,16 +44,8 @@ absl::StatusOr<std::shared_ptr<Tenant>> Tenant::Open(const std::string& director
   std::shared_ptr<Tenant> tenant(
       new Tenant(directory, keys, options, std::move(record), std::move(opened)));
   MutexLock lock(tenant->writer_);
-  LETHE_RETURN_IF_ERROR(tenant->OpenLog(tenant->closed()));
-  // A tenant whose log cannot be emptied now is served all the same; a closed one would be moved
-  // away and never looked at again.
-  const absl::Status cleaned = tenant->CleanLog();
-  if (tenant->closed()) {
-    LETHE_RETURN_IF_ERROR(cleaned);
-    tenant->store_.reset();  // so that the folder can be moved
-    return tenant;
-  }
-  LETHE_RETURN_IF_ERROR(tenant->SyncMemories());
+  const absl::Status opened_log = tenant->Start();
+  if (!opened_log.ok() && !tenant->gone()) return opened_log;
   return tenant;
 }
 
@@ -65,8 +58,7 @@ Tenant::Tenant(std::string directory,
       options_(std::move(options)),
       record_(std::move(record)),
       keys_(keys),
-      store_(std::move(store)),
-      closed_(record_.state == store::TenantState::kClosed) {}
+      store_(std::move(store)) {}
 
 Tenant::Memory::Memory(std::string memory_uid,
                        std::string memory_name,
@@ -108,10 +100,11 @@ MemoryInfo Tenant::InfoOf(const Memory& memory) const {
 }
 
 absl::Status Tenant::EnsureStore() {
-  if (closed()) return TenantGone();
+  if (gone()) return TenantGone();
   if (store_ != nullptr && store_->Health().ok()) return absl::OkStatus();
   const absl::Status status = Reopen();
-  if (status.ok() || closed()) return status;
+  if (gone()) return TenantGone();
+  if (status.ok()) return status;
   store_.reset();  // what was opened only in part is not used
   return StoreFailed(nullptr, absl::IsDataLoss(status) || absl::IsResourceExhausted(status)
                                   ? status
@@ -122,16 +115,29 @@ absl::Status Tenant::Reopen() {
   options_.log->Write(LogLevel::kWarning, "store_reopened", {{"tenant", record_.name}});
   store_.reset();  // gives the file up before it is opened again
   LETHE_ASSIGN_OR_RETURN(store_, OpenStore(directory_, options_));
+  return Start();
+}
+
+absl::Status Tenant::Start() {
   LETHE_ASSIGN_OR_RETURN(const store::TenantRecord record, store_->GetTenant());
-  LETHE_RETURN_IF_ERROR(OpenLog(record.state == store::TenantState::kClosed));
   log_unclean_ = true;
-  const absl::Status cleaned = CleanLog();
-  if (record.state == store::TenantState::kClosed) {
-    LETHE_RETURN_IF_ERROR(cleaned);
-    closed_.store(true);
-    store_.reset();  // so that the folder can be moved
-    return TenantGone();
+  keys_pending_ = true;
+  if (record.state != store::TenantState::kOpen) gone_.store(true);
+  LETHE_RETURN_IF_ERROR(OpenLog(record.state == store::TenantState::kClosed));
+  switch (record.state) {
+    case store::TenantState::kClosed:
+      // It will be moved away and never looked at again.
+      LETHE_RETURN_IF_ERROR(CleanLog());
+      store_.reset();  // so that the folder can be moved
+      closed_.store(true);
+      return absl::OkStatus();
+    case store::TenantState::kClosing:
+      return FinishClosing().status();
+    case store::TenantState::kOpen:
+      break;
   }
+  // What cannot be finished now is finished before the next answer that depends on it.
+  FinishErasures().IgnoreError();
   return SyncMemories();
 }
 
@@ -285,14 +291,14 @@ absl::StatusOr<MemoryInfo> Tenant::CreateMemory(const std::string& name,
 }
 
 absl::StatusOr<MemoryInfo> Tenant::GetMemory(absl::string_view name) const {
-  if (closed()) return TenantGone();
+  if (gone()) return TenantGone();
   const MemoryPtr memory = FindMemory(name);
   if (memory == nullptr) return NoSuchMemory();
   return InfoOf(*memory);
 }
 
 absl::StatusOr<Page<MemoryInfo>> Tenant::ListMemories(const PageRequest& page) const {
-  if (closed()) return TenantGone();
+  if (gone()) return TenantGone();
   const std::string scope = absl::StrCat("memories/", record_.uid);
   LETHE_ASSIGN_OR_RETURN(const size_t size, PageSize(page.size));
   LETHE_ASSIGN_OR_RETURN(const std::string after, DecodePageToken(scope, page.token));
@@ -311,7 +317,7 @@ absl::StatusOr<Page<MemoryInfo>> Tenant::ListMemories(const PageRequest& page) c
 }
 
 absl::StatusOr<QueryReply> Tenant::Query(const QueryInput& input, const CallOptions& call) const {
-  if (closed()) return TenantGone();
+  if (gone()) return TenantGone();
   LETHE_RETURN_IF_ERROR(CheckBatchSize("queries", input.queries.size()));
   if (input.top_tokens > kMaxTopTokens) {
     return FieldError("top_tokens",

@@ -4,7 +4,8 @@
 // in RAM; one store transaction; publish the new state; answer. OK means durable. When the store
 // fails the state in RAM is thrown away and made again from the stored rows before the next write;
 // until then readers keep the old one. An erasure is answered OK only once its old bytes are out of
-// the write-ahead log as well.
+// the write-ahead log, the keys of its rows are destroyed and a `shredded` certificate says so
+// (FinishErasures); what a failure or a crash leaves undone is done before the next such answer.
 //
 // Readers. Query, Describe without refit and everything that lists memories work on published,
 // immutable states and never wait for a writer. Certificates are read through the store's one
@@ -44,11 +45,15 @@
 #include "server/service/requests.h"
 #include "server/service/signing_keys.h"
 #include "server/service/types.h"
+#include "store/sqlite_tenant_store.h"
 #include "store/tenant_store.h"
 
 namespace lethe::service {
 
 struct TenantOptions {
+  // The folder of the tenants' keys (store/sqlite_tenant_store.h), and where their KEKs come from.
+  std::string vault = {};
+  store::KmsFactory kms = store::MakeFileKms;
   // Compare every erasure bit for bit with a cold refit; its verdict is then BIT_IDENTICAL.
   bool refit_on_forget = false;
   // Whose cosignatures of checkpoints are taken.
@@ -73,8 +78,9 @@ struct TenantOptions {
 class Tenant : public std::enable_shared_from_this<Tenant> {
  public:
   // Opens the tenant in `directory`, starts its log where it has no checkpoint yet, checks the
-  // log's head with the key of `keys` that signs it, and loads every memory. `keys` must outlive
-  // the tenant. Cost: that of solving them. Of a closed tenant nothing stays open.
+  // log's head with the key of `keys` that signs it, finishes what a crash left of erasures and of
+  // its deletion, and loads every memory. `keys` must outlive the tenant. Cost: that of solving
+  // them. Of a closed tenant nothing stays open.
   static absl::StatusOr<std::shared_ptr<Tenant>> Open(const std::string& directory,
                                                       const SigningKeys* keys,
                                                       const TenantOptions& options);
@@ -85,6 +91,8 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   const std::string& uid() const { return record_.uid; }
   // True when the log was closed: the folder waits to be moved away.
   bool closed() const { return closed_.load(); }
+  // True from the moment that the rows are gone: callers are told that there is no such tenant.
+  bool gone() const { return gone_.load(); }
 
   absl::StatusOr<MemoryInfo> CreateMemory(const std::string& name,
                                           const MemoryConfig& config,
@@ -135,8 +143,9 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   absl::StatusOr<Page<CertificateInfo>> ListCertificates(const std::string& memory,
                                                          const PageRequest& page);
 
-  // Erases every memory, appends the closing certificate and closes the store. Afterwards every
-  // call returns NOT_FOUND.
+  // Erases every memory, destroys every key of the tenant, appends the closing certificate, the
+  // last, and closes the store. From the erasure on every other call returns NOT_FOUND; when the
+  // rest fails (UNAVAILABLE) this call, or the next start, goes on with it.
   absl::StatusOr<DeleteTenantReply> Close(const CallOptions& call);
 
   // Empties the write-ahead log, for an orderly stop.
@@ -209,6 +218,9 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // Every write begins here: a store that is open, healthy and not closed.
   absl::Status EnsureStore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status Reopen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // With a store just opened: checks the log, finishes what a crash left, loads the memories. A
+  // tenant that was being closed is gone, and closed if the rest could be done.
+  absl::Status Start() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // Starts the log if need be, finds its key, checks checkpoint and last certificate. A closed log
   // is signed no more: it is checked with the key that it names last, whose private half may be
   // gone.
@@ -265,11 +277,15 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
                                    const Request& request,
                                    const Answer& answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // The whole of an erasure, which must name a token: in RAM, checked, certified, committed,
-  // published, gone from the write-ahead log. When it fails before the commit nothing has changed.
-  absl::StatusOr<Receipt> Erase(Memory& memory,
-                                const Erasure& erasure,
-                                const Request& request,
-                                MakeAnswer make_answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // published, its keys destroyed. When it fails before the commit nothing has changed.
+  struct Erased {
+    Receipt receipt;
+    Destruction destruction;
+  };
+  absl::StatusOr<Erased> Erase(Memory& memory,
+                               const Erasure& erasure,
+                               const Request& request,
+                               MakeAnswer make_answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // Erases in RAM, checks the result and signs what happened; nothing is stored or published yet.
   // When it fails the state has been dropped.
   absl::StatusOr<PreparedErasure> Prepare(Memory& memory, const Erasure& erasure)
@@ -281,11 +297,25 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   void LogFailedCheck(const Memory& memory) const;
   absl::Status CompareWithRefit(Memory& memory, std::optional<audit::RefitComparison>* refit)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  // After an erasure was committed: OK once the write-ahead log holds none of the erased bytes,
-  // otherwise UNAVAILABLE; CleanLog then has to succeed before the erasure may be called done.
-  absl::Status FinishErase(const store::EraseResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // What a committed erasure still needs: the write-ahead log emptied, the keys of the erased rows
+  // destroyed and found gone, a `shredded` certificate about it. OK when nothing is left to do;
+  // otherwise UNAVAILABLE, and the erasure may not be called done. Cost: nothing when it is known
+  // that nothing is pending; else that of TenantStore::DestroyPendingKeys and an append.
+  absl::Status FinishErasures() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // Empties the write-ahead log unless it is known to hold no erased bytes. UNAVAILABLE.
   absl::Status CleanLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Destroys the keys of these, which are pending, and appends the certificate.
+  absl::Status Shred(std::span<const store::PendingErasure> pending)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // What the log says about the keys of an erasure that is finished.
+  absl::StatusOr<Destruction> DestructionOf(absl::string_view certificate_id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // What a caller is told of an erasure that is committed and not finished.
+  absl::Status Unfinished(absl::string_view event, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // From the rows' end to the closing certificate, from wherever an earlier try stopped. The store
+  // is given up, and the tenant closed, when it succeeds.
+  absl::StatusOr<DeleteTenantReply> FinishClosing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
   const std::string directory_;
   const TenantOptions options_;
@@ -299,12 +329,15 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // The write-ahead log may hold bytes that were erased: a checkpoint failed, or the log was found
   // at opening and a crash may have come between an erasure and its checkpoint.
   bool log_unclean_ ABSL_GUARDED_BY(writer_) = true;
+  // Keys of erased rows may wait to be destroyed, for the same two reasons.
+  bool keys_pending_ ABSL_GUARDED_BY(writer_) = true;
 
   mutable Mutex map_mutex_;
   std::map<std::string, MemoryPtr> memories_ ABSL_GUARDED_BY(map_mutex_);
   std::string vkey_ ABSL_GUARDED_BY(map_mutex_);  // of signer_
 
   std::atomic<uint64_t> certificate_count_{0};
+  std::atomic<bool> gone_{false};
   std::atomic<bool> closed_{false};
 };
 

@@ -119,11 +119,12 @@ absl::StatusOr<EditReply> Tenant::Edit(EditInput input, const CallOptions& call)
                         .replacements = std::move(plan.replacements),
                         .counts = {.matched = reply.edited, .erased = reply.edited},
                         .request_id = reply.request_id};
-  LETHE_ASSIGN_OR_RETURN(reply.receipt, Erase(*memory, erasure, request,
+  LETHE_ASSIGN_OR_RETURN(Erased erased, Erase(*memory, erasure, request,
                                               [&reply](const PreparedErasure& prepared) -> Answer {
                                                 SetOutcome(reply, prepared);
                                                 return reply;
                                               }));
+  SetErased(reply, std::move(erased));
   options_.log->Write(LogLevel::kInfo, "edited",
                       {{"tenant", record_.name},
                        {"memory", memory->name},

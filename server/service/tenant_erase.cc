@@ -1,5 +1,5 @@
 // Tenant: what every erasure shares, whoever asked for it: answers to repeated requests, the change
-// in RAM with its checks and its certificate, the commit, the write-ahead log.
+// in RAM with its checks and its certificate, the commit.
 #include <algorithm>
 #include <utility>
 
@@ -38,12 +38,17 @@ absl::StatusOr<std::optional<Answer>> Tenant::Replay(const Request& request) {
       Fingerprint(request, answer.memory_uid) != earlier->fingerprint) {
     return absl::AlreadyExistsError("request_id: was used for another request");
   }
-  // The first answer may have been UNAVAILABLE because the log could not be emptied.
-  LETHE_RETURN_IF_ERROR(CleanLog());
+  // The first answer may have been UNAVAILABLE because the erasure could not be finished.
+  LETHE_RETURN_IF_ERROR(FinishErasures());
+  const std::string certificate =
+      std::visit([](const auto& reply) { return reply.certificate_id; }, answer.reply);
+  std::optional<Destruction> destruction;
+  if (!certificate.empty()) LETHE_ASSIGN_OR_RETURN(destruction, DestructionOf(certificate));
   std::visit(
-      [&request](auto& reply) {
+      [&](auto& reply) {
         reply.request_id = request.id;
         reply.replayed = true;
+        reply.destruction = std::move(destruction);
       },
       answer.reply);
   return std::optional<Answer>(std::move(answer.reply));
@@ -52,7 +57,7 @@ absl::StatusOr<std::optional<Answer>> Tenant::Replay(const Request& request) {
 absl::Status Tenant::AnswerWithoutChange(const Memory& memory,
                                          const Request& request,
                                          const Answer& answer) {
-  LETHE_RETURN_IF_ERROR(CleanLog());
+  LETHE_RETURN_IF_ERROR(FinishErasures());
   if (request.id.empty()) return absl::OkStatus();
   const absl::Status status =
       store_->RecordRequest(MakeRequest(request, memory.uid, answer, NowMicros()));
@@ -68,10 +73,10 @@ absl::StatusOr<MemoryState::Foreseen> Tenant::Foresee(Memory& memory,
   return foreseen;
 }
 
-absl::StatusOr<Receipt> Tenant::Erase(Memory& memory,
-                                      const Erasure& erasure,
-                                      const Request& request,
-                                      MakeAnswer make_answer) {
+absl::StatusOr<Tenant::Erased> Tenant::Erase(Memory& memory,
+                                             const Erasure& erasure,
+                                             const Request& request,
+                                             MakeAnswer make_answer) {
   // Whatever ends this call before the store has committed, an exception included, must not leave a
   // state behind that differs from the stored rows.
   absl::Cleanup drop_state = [&memory] { memory.state.reset(); };
@@ -89,8 +94,12 @@ absl::StatusOr<Receipt> Tenant::Erase(Memory& memory,
   if (!erasure.replacements.empty()) memory.next_handle = erasure.replacements.back().handle + 1;
   memory.published.Set(prepared.after);
   std::move(drop_state).Cancel();
-  LETHE_RETURN_IF_ERROR(FinishErase(*result));
-  return std::move(prepared.receipt);
+  log_unclean_ = !result->checkpoint.ok();
+  keys_pending_ = true;
+  LETHE_RETURN_IF_ERROR(FinishErasures());
+  Erased erased{.receipt = std::move(prepared.receipt), .destruction = {}};
+  LETHE_ASSIGN_OR_RETURN(erased.destruction, DestructionOf(erase.certificate.record.id));
+  return erased;
 }
 
 absl::Status Tenant::CompareWithRefit(Memory& memory,
@@ -148,6 +157,7 @@ absl::StatusOr<Tenant::PreparedErasure> Tenant::Prepare(Memory& memory, const Er
   if (!head.ok()) return StoreFailed(&memory, head.status());
   const int64_t now = NowMicros();
   audit::CertificateBody body = BaseBody(record_.log_origin, *head, erasure.kind, now);
+  body.stores = StoresOfErasure();
   const audit::Salt request_salt = audit::RandomSalt();
   prepared.receipt.request_salt = Bytes(request_salt);
   body.request_commitment =
@@ -189,8 +199,8 @@ absl::StatusOr<DeleteMemoryReply> Tenant::DeleteMemory(absl::string_view name,
                                                        const CallOptions& call) {
   MutexLock lock(writer_);
   LETHE_RETURN_IF_ERROR(EnsureStore());
-  // The memory may be gone by an earlier call that could not empty the log.
-  if (FindMemory(name) == nullptr) LETHE_RETURN_IF_ERROR(CleanLog());
+  // The memory may be gone by an earlier call that could not finish.
+  if (FindMemory(name) == nullptr) LETHE_RETURN_IF_ERROR(FinishErasures());
   LETHE_ASSIGN_OR_RETURN(const MemoryPtr memory, WritableMemory(name));
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   absl::Cleanup drop_state = [&memory] { memory->state.reset(); };
@@ -215,32 +225,18 @@ absl::StatusOr<DeleteMemoryReply> Tenant::DeleteMemory(absl::string_view name,
     MutexLock map_lock(map_mutex_);
     memories_.erase(memory->name);
   }
-  LETHE_RETURN_IF_ERROR(FinishErase(*result));
+  log_unclean_ = !result->checkpoint.ok();
+  keys_pending_ = true;
+  LETHE_RETURN_IF_ERROR(FinishErasures());
+  if (!reply.certificate_id.empty()) {
+    LETHE_ASSIGN_OR_RETURN(reply.destruction, DestructionOf(reply.certificate_id));
+  }
   options_.log->Write(LogLevel::kInfo, "memory_deleted",
                       {{"tenant", record_.name},
                        {"memory", memory->name},
                        {"erased", static_cast<int64_t>(reply.erased_tokens)},
                        {"certificate", reply.certificate_id}});
   return reply;
-}
-
-absl::Status Tenant::FinishErase(const store::EraseResult& result) {
-  log_unclean_ = !result.checkpoint.ok();
-  return CleanLog();
-}
-
-absl::Status Tenant::CleanLog() {
-  if (!log_unclean_) return absl::OkStatus();
-  const absl::Status status = store_->Checkpoint();
-  if (status.ok()) {
-    log_unclean_ = false;
-    return absl::OkStatus();
-  }
-  options_.log->Write(LogLevel::kError, "checkpoint_failed",
-                      {{"tenant", record_.name}, {"message", std::string(status.message())}});
-  return absl::UnavailableError(
-      "what was to be erased is erased and certified, but old bytes may remain in the write-ahead "
-      "log; repeat the request, with the same request_id if it had one");
 }
 
 }  // namespace lethe::service

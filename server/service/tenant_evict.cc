@@ -70,11 +70,12 @@ absl::StatusOr<EvictReply> Tenant::Evict(const EvictInput& input, const CallOpti
                                                       .reserve = reply.reserve,
                                                       .surplus = reply.surplus,
                                                       .retained = reply.retained}};
-  LETHE_ASSIGN_OR_RETURN(reply.receipt, Erase(*memory, erasure, request,
+  LETHE_ASSIGN_OR_RETURN(Erased erased, Erase(*memory, erasure, request,
                                               [&reply](const PreparedErasure& prepared) -> Answer {
                                                 SetOutcome(reply, prepared);
                                                 return reply;
                                               }));
+  SetErased(reply, std::move(erased));
   options_.log->Write(LogLevel::kInfo, "evicted",
                       {{"tenant", record_.name},
                        {"memory", memory->name},

@@ -107,11 +107,12 @@ absl::StatusOr<ForgetReply> Tenant::Forget(const ForgetInput& input, const CallO
   if (const auto* subject = std::get_if<ForgetSubject>(&input.target)) {
     erasure.subject = subject->subject;
   }
-  LETHE_ASSIGN_OR_RETURN(reply.receipt, Erase(*memory, erasure, request,
+  LETHE_ASSIGN_OR_RETURN(Erased erased, Erase(*memory, erasure, request,
                                               [&reply](const PreparedErasure& prepared) -> Answer {
                                                 SetOutcome(reply, prepared);
                                                 return reply;
                                               }));
+  SetErased(reply, std::move(erased));
   options_.log->Write(LogLevel::kInfo, "forgotten",
                       {{"tenant", record_.name},
                        {"memory", memory->name},

@@ -271,7 +271,6 @@ absl::StatusOr<store::CertificateRecord> Tenant::AppendAlone(audit::CertificateB
                                                              const audit::Signer* next,
                                                              const Memory* memory,
                                                              int64_t time_micros) {
-  body.stores.clear();  // nothing was erased
   body.request_commitment =
       audit::RequestCommitment(audit::RandomSalt(), record_.name, audit::RandomUid());
   LETHE_ASSIGN_OR_RETURN(

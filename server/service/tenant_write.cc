@@ -1,13 +1,10 @@
-// Tenant: inserting, describing and closing.
+// Tenant: inserting and describing.
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "audit/commitments.h"
-#include "audit/random.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "server/service/certificates.h"
 #include "server/service/insert.h"
 #include "server/service/names.h"
 #include "server/service/rows.h"
@@ -64,7 +61,7 @@ absl::StatusOr<std::vector<InsertReply>> Tenant::Insert(
 absl::StatusOr<DescribeReply> Tenant::Describe(absl::string_view memory_name,
                                                bool refit,
                                                const CallOptions& call) {
-  if (closed()) return absl::NotFoundError("tenant: there is none with this name");
+  if (gone()) return absl::NotFoundError("tenant: there is none with this name");
   Verdict verdict = Verdict::kProven;
   MemoryPtr memory;
   std::shared_ptr<const Published> state;
@@ -119,51 +116,6 @@ absl::StatusOr<DescribeReply> Tenant::Describe(absl::string_view memory_name,
   reply.state_digest = StateDigestHex(*state);
   reply.verdict = verdict;
   reply.subjects = state->subjects;
-  return reply;
-}
-
-absl::StatusOr<DeleteTenantReply> Tenant::Close(const CallOptions& call) {
-  MutexLock lock(writer_);
-  LETHE_RETURN_IF_ERROR(EnsureStore());
-  if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
-  DeleteTenantReply reply;
-  // Copied first: readers need the map, and must not wait for the store.
-  std::vector<MemoryPtr> memories;
-  {
-    MutexLock map_lock(map_mutex_);
-    for (const auto& [name, memory] : memories_) memories.push_back(memory);
-  }
-  for (const MemoryPtr& memory : memories) {
-    const absl::StatusOr<store::MemoryCounts> counts = store_->CountMemory(memory->uid);
-    if (!counts.ok()) return StoreFailed(nullptr, counts.status());
-    reply.erased_tokens += counts->tokens;
-  }
-  const absl::StatusOr<store::LogHead> found = store_->GetLogHead();
-  if (!found.ok()) return StoreFailed(nullptr, found.status());
-  const store::LogHead& head = *found;
-  const int64_t now = NowMicros();
-  audit::CertificateBody body =
-      BaseBody(record_.log_origin, head, audit::CertificateKind::kTenantClosed, now);
-  body.request_commitment =
-      audit::RequestCommitment(audit::RandomSalt(), record_.name, audit::RandomUid());
-  body.counts.matched = reply.erased_tokens;
-  body.counts.erased = reply.erased_tokens;
-  LETHE_ASSIGN_OR_RETURN(const store::CertificateAppend certificate,
-                         SignForStore(body, head, *signer_, nullptr, "", "", now));
-  absl::StatusOr<store::EraseResult> result = store_->CloseTenant(certificate);
-  if (!result.ok()) return StoreFailed(nullptr, result.status());
-  certificate_count_.store(head.count + 1);
-  {
-    MutexLock map_lock(map_mutex_);
-    memories_.clear();
-  }
-  const absl::Status finished = FinishErase(*result);
-  store_.reset();
-  // Not called closed until the log is empty: the next call opens the store again and finishes.
-  LETHE_RETURN_IF_ERROR(finished);
-  closed_.store(true);
-  reply.certificate_id = certificate.record.id;
-  reply.envelope = certificate.record.envelope;
   return reply;
 }
 

@@ -52,9 +52,23 @@ struct MemoryInfo {
   svdd::PartitionCounts partition;
 };
 
+// What is claimed of one place that held erased bytes, in the words of docs/certificate_format.md.
+struct StoreLevel {
+  std::string store;
+  std::string level;
+  std::string evidence;
+};
+
+// How an erasure ended: its keys are destroyed.
+struct Destruction {
+  std::string certificate_id;  // of the certificate that says so
+  std::vector<StoreLevel> stores;
+};
+
 struct DeleteMemoryReply {
   uint64_t erased_tokens = 0;
   std::string certificate_id;
+  std::optional<Destruction> destruction = {};  // with a certificate
 };
 
 struct DeleteTenantReply {
@@ -167,7 +181,8 @@ struct ForgetReply {
   std::string request_id;
   std::string state_digest;
   bool replayed = false;
-  std::optional<Receipt> receipt = {};  // with a certificate, in the first answer only
+  std::optional<Receipt> receipt = {};          // with a certificate, in the first answer only
+  std::optional<Destruction> destruction = {};  // with a certificate
 };
 
 struct EvictInput {
@@ -192,6 +207,7 @@ struct EvictReply {
   std::string state_digest;
   bool replayed = false;
   std::optional<Receipt> receipt = {};
+  std::optional<Destruction> destruction = {};
 };
 
 struct EditInput {
@@ -213,6 +229,7 @@ struct EditReply {
   std::string state_digest;
   bool replayed = false;
   std::optional<Receipt> receipt = {};
+  std::optional<Destruction> destruction = {};
 };
 
 // The answer to a change that erases.
