@@ -23,9 +23,14 @@ class HookedStore final : public TenantStore {
       : inner_(std::move(inner)), hooks_(std::move(hooks)) {}
 
   absl::StatusOr<store::TenantRecord> GetTenant() override { return inner_->GetTenant(); }
-  absl::StatusOr<store::EraseResult> CloseTenant(
-      const store::CertificateAppend& certificate) override {
-    return WithCheckpoint(Around("CloseTenant", [&] { return inner_->CloseTenant(certificate); }));
+  absl::StatusOr<store::EraseResult> BeginClose() override {
+    return WithCheckpoint(Around("BeginClose", [&] { return inner_->BeginClose(); }));
+  }
+  absl::StatusOr<store::KeysDestroyed> DestroyAllKeys() override {
+    return Around("DestroyAllKeys", [&] { return inner_->DestroyAllKeys(); });
+  }
+  absl::Status FinishClose(const store::CertificateAppend& certificate) override {
+    return Around("FinishClose", [&] { return inner_->FinishClose(certificate); });
   }
   absl::Status CreateMemory(const store::MemoryRecord& memory) override {
     return Around("CreateMemory", [&] { return inner_->CreateMemory(memory); });
@@ -72,6 +77,18 @@ class HookedStore final : public TenantStore {
   absl::Status LoadTokens(absl::string_view memory_uid,
                           absl::FunctionRef<absl::Status(store::TokenRow&)> visit) override {
     return Around("LoadTokens", [&] { return inner_->LoadTokens(memory_uid, visit); });
+  }
+  absl::StatusOr<std::vector<store::PendingErasure>> PendingErasures() override {
+    return Around("PendingErasures", [&] { return inner_->PendingErasures(); });
+  }
+  absl::StatusOr<store::KeysDestroyed> DestroyPendingKeys(uint64_t through_sequence) override {
+    return Around("DestroyPendingKeys",
+                  [&] { return inner_->DestroyPendingKeys(through_sequence); });
+  }
+  absl::Status AppendShredded(const store::CertificateAppend& certificate,
+                              uint64_t through_sequence) override {
+    return Around("AppendShredded",
+                  [&] { return inner_->AppendShredded(certificate, through_sequence); });
   }
   absl::StatusOr<std::optional<store::RequestRecord>> FindRequest(
       absl::string_view request_id) override {

@@ -1,0 +1,234 @@
+#include "store/anchor.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "audit/hash.h"
+#include "core/base/status_macros.h"
+#include "store/validation.h"
+
+namespace lethe::store {
+namespace {
+
+constexpr size_t kUidBytes = 32;
+// The write-ahead log is moved into the file when it has grown to this.
+constexpr uint64_t kWalBytes = 4u << 20;
+
+absl::Status BadErased() {
+  return absl::DataLossError("what an entry erased is not what was written");
+}
+
+absl::Status Lost(const std::string& path, absl::string_view what) {
+  return absl::DataLossError(
+      absl::StrCat(path, ": the anchor of the log: ", what, "; restore the vault from a copy"));
+}
+
+}  // namespace
+
+std::string EncodeErased(const ErasedTokens& erased) {
+  if (erased.memory_uid.empty()) return {};
+  std::string bytes = erased.memory_uid;
+  bytes.push_back(erased.whole_memory ? 1 : 0);
+  uint64_t previous = 0;
+  for (const uint64_t handle : erased.handles) {
+    uint64_t rest = handle - previous;
+    previous = handle;
+    while (rest >= 0x80) {
+      bytes.push_back(static_cast<char>((rest & 0x7f) | 0x80));
+      rest >>= 7;
+    }
+    bytes.push_back(static_cast<char>(rest));
+  }
+  return bytes;
+}
+
+absl::StatusOr<ErasedTokens> DecodeErased(absl::string_view bytes) {
+  ErasedTokens erased;
+  if (bytes.empty()) return erased;
+  if (bytes.size() <= kUidBytes || bytes[kUidBytes] < 0 || bytes[kUidBytes] > 1) return BadErased();
+  erased.memory_uid = std::string(bytes.substr(0, kUidBytes));
+  erased.whole_memory = bytes[kUidBytes] == 1;
+  uint64_t handle = 0;
+  for (size_t at = kUidBytes + 1; at < bytes.size();) {
+    uint64_t step = 0;
+    for (int shift = 0;; shift += 7) {
+      if (at == bytes.size() || shift > 63) return BadErased();
+      const auto byte = static_cast<uint8_t>(bytes[at++]);
+      if (shift == 63 && byte > 1) return BadErased();
+      step |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) break;
+    }
+    if (step == 0 || step > std::numeric_limits<uint64_t>::max() - handle) return BadErased();
+    handle += step;
+    erased.handles.push_back(handle);
+  }
+  if (erased.whole_memory == erased.handles.empty()) return erased;
+  return BadErased();
+}
+
+absl::StatusOr<std::unique_ptr<Anchor>> Anchor::Create(const std::string& path,
+                                                       absl::string_view tenant_uid,
+                                                       absl::string_view origin) {
+  LETHE_RETURN_IF_ERROR(CheckHex("tenant uid", tenant_uid, kUidBytes));
+  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
+                         Database::Open(path, Database::Mode::kCreate, kAnchorIdentity));
+  std::unique_ptr<Anchor> anchor(new Anchor(std::move(database)));
+  LETHE_RETURN_IF_ERROR(anchor->MakeTables(tenant_uid, origin));
+  LETHE_RETURN_IF_ERROR(anchor->database_->CheckpointTruncate());
+  return anchor;
+}
+
+absl::StatusOr<std::unique_ptr<Anchor>> Anchor::Open(const std::string& path,
+                                                     absl::string_view tenant_uid,
+                                                     absl::string_view origin) {
+  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
+                         Database::Open(path, Database::Mode::kOpen, kAnchorIdentity));
+  std::unique_ptr<Anchor> anchor(new Anchor(std::move(database)));
+  LETHE_RETURN_IF_ERROR(anchor->Load(tenant_uid, origin));
+  return anchor;
+}
+
+absl::Status Anchor::MakeTables(absl::string_view tenant_uid, absl::string_view origin) {
+  LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_.get()));
+  LETHE_RETURN_IF_ERROR(database_->Execute(
+      "CREATE TABLE log (singleton INTEGER PRIMARY KEY CHECK (singleton = 1),"
+      " tenant_uid TEXT NOT NULL, origin TEXT NOT NULL, checkpoint BLOB NOT NULL) STRICT;"
+      "CREATE TABLE entries (sequence INTEGER PRIMARY KEY CHECK (sequence >= 0),"
+      " id TEXT NOT NULL, kind TEXT NOT NULL, memory_uid TEXT NOT NULL, memory_name TEXT NOT NULL,"
+      " create_time INTEGER NOT NULL, leaf_hash BLOB NOT NULL CHECK (length(leaf_hash) = 32),"
+      " previous_leaf_hash BLOB CHECK (length(previous_leaf_hash) = 32), leaf BLOB NOT NULL,"
+      " envelope BLOB NOT NULL, next_vkey TEXT, erased BLOB NOT NULL) STRICT"));
+  {
+    LETHE_ASSIGN_OR_RETURN(
+        Statement insert,
+        database_->Prepare("INSERT INTO log (singleton, tenant_uid, origin, checkpoint)"
+                           " VALUES (1, ?1, ?2, x'')"));
+    LETHE_RETURN_IF_ERROR(insert.Text(1, tenant_uid).Text(2, origin).Run());
+  }
+  LETHE_RETURN_IF_ERROR(database_->SetIdentity(kAnchorIdentity));
+  return transaction.Commit();
+}
+
+absl::Status Anchor::Load(absl::string_view tenant_uid, absl::string_view origin) {
+  {
+    LETHE_ASSIGN_OR_RETURN(Statement select,
+                           database_->Prepare("SELECT tenant_uid, origin, checkpoint FROM log"));
+    LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
+    if (!row) return Lost(path(), "no row in table log");
+    if (select.ColumnText(0) != tenant_uid || select.ColumnText(1) != origin) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path(), ": is of another tenant; put this tenant's vault back in its place"));
+    }
+    head_.checkpoint = std::string(select.ColumnBlob(2));
+  }
+  // Dense, or Append would not have taken them; a hole in the middle shows in Visit.
+  LETHE_ASSIGN_OR_RETURN(Statement last,
+                         database_->Prepare("SELECT sequence, leaf_hash FROM entries"
+                                            " ORDER BY sequence DESC LIMIT 1"));
+  LETHE_ASSIGN_OR_RETURN(const bool row, last.Step());
+  if (row) {
+    head_.size = static_cast<uint64_t>(last.ColumnInt(0)) + 1;
+    LETHE_ASSIGN_OR_RETURN(head_.leaf_hash, ReadHash(last.ColumnBlob(1)));
+  }
+  if (row == head_.checkpoint.empty()) {
+    return Lost(path(), "of its entries and its checkpoint one is missing");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Anchor::Insert(const AnchorEntry& entry) {
+  LETHE_ASSIGN_OR_RETURN(
+      Statement insert,
+      database_->Prepare(
+          "INSERT INTO entries (sequence, id, kind, memory_uid, memory_name, create_time,"
+          " leaf_hash, previous_leaf_hash, leaf, envelope, next_vkey, erased)"
+          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"));
+  const CertificateRecord& record = entry.record;
+  insert.Int(1, static_cast<int64_t>(record.sequence)).Text(2, record.id).Text(3, record.kind);
+  insert.Text(4, record.memory_uid).Text(5, record.memory_name).Int(6, record.create_time_micros);
+  insert.Blob(7, audit::AsBytes(record.leaf_hash));
+  if (record.previous_leaf_hash.has_value()) {
+    insert.Blob(8, audit::AsBytes(*record.previous_leaf_hash));
+  } else {
+    insert.Null(8);
+  }
+  insert.Blob(9, record.leaf).Blob(10, record.envelope);
+  if (entry.next_vkey.has_value()) {
+    insert.Text(11, *entry.next_vkey);
+  } else {
+    insert.Null(11);
+  }
+  return insert.Blob(12, EncodeErased(entry.erased)).Run();
+}
+
+absl::Status Anchor::Append(std::span<const AnchorEntry> entries, absl::string_view checkpoint) {
+  LETHE_RETURN_IF_ERROR(Health());
+  if (entries.empty()) return absl::OkStatus();
+  AnchorHead next = head_;
+  for (const AnchorEntry& entry : entries) {
+    if (entry.record.sequence != next.size || entry.record.previous_leaf_hash != next.leaf_hash) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(path(), ": certificate ", entry.record.sequence,
+                       " does not continue the anchor of the log, which has ", next.size));
+    }
+    ++next.size;
+    next.leaf_hash = entry.record.leaf_hash;
+  }
+  next.checkpoint = std::string(checkpoint);
+  {
+    LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_.get()));
+    for (const AnchorEntry& entry : entries) LETHE_RETURN_IF_ERROR(Insert(entry));
+    {
+      LETHE_ASSIGN_OR_RETURN(Statement update,
+                             database_->Prepare("UPDATE log SET checkpoint = ?1"));
+      LETHE_RETURN_IF_ERROR(update.Blob(1, checkpoint).Run());
+    }
+    LETHE_RETURN_IF_ERROR(transaction.Commit());
+  }
+  head_ = std::move(next);
+  // As in the tenant's own file, nothing is lost by a checkpoint that fails here.
+  if (database_->wal_bytes() > kWalBytes) database_->CheckpointTruncate().IgnoreError();
+  return absl::OkStatus();
+}
+
+absl::Status Anchor::Visit(uint64_t first,
+                           absl::FunctionRef<absl::Status(AnchorEntry& entry)> visit) {
+  LETHE_RETURN_IF_ERROR(Health());
+  LETHE_ASSIGN_OR_RETURN(
+      Statement select,
+      database_->Prepare("SELECT sequence, id, kind, memory_uid, memory_name, create_time,"
+                         " leaf_hash, previous_leaf_hash, leaf, envelope, next_vkey, erased"
+                         " FROM entries WHERE sequence >= ?1 ORDER BY sequence"));
+  select.Int(1, ClampToInt64(first));
+  for (uint64_t next = first;; ++next) {
+    LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
+    if (!row) {
+      if (next >= head_.size) return absl::OkStatus();
+      return Lost(path(), absl::StrCat("entry ", next, " is missing"));
+    }
+    AnchorEntry entry;
+    CertificateRecord& record = entry.record;
+    record.sequence = static_cast<uint64_t>(select.ColumnInt(0));
+    if (record.sequence != next) return Lost(path(), absl::StrCat("entry ", next, " is missing"));
+    record.id = std::string(select.ColumnText(1));
+    record.kind = std::string(select.ColumnText(2));
+    record.memory_uid = std::string(select.ColumnText(3));
+    record.memory_name = std::string(select.ColumnText(4));
+    record.create_time_micros = select.ColumnInt(5);
+    LETHE_ASSIGN_OR_RETURN(record.leaf_hash, ReadHash(select.ColumnBlob(6)));
+    if (!select.ColumnIsNull(7)) {
+      LETHE_ASSIGN_OR_RETURN(record.previous_leaf_hash, ReadHash(select.ColumnBlob(7)));
+    }
+    record.leaf = std::string(select.ColumnBlob(8));
+    record.envelope = std::string(select.ColumnBlob(9));
+    if (!select.ColumnIsNull(10)) entry.next_vkey = std::string(select.ColumnText(10));
+    absl::StatusOr<ErasedTokens> erased = DecodeErased(select.ColumnBlob(11));
+    if (!erased.ok())
+      return Lost(path(), absl::StrCat("entry ", next, ": ", erased.status().message()));
+    entry.erased = *std::move(erased);
+    LETHE_RETURN_IF_ERROR(visit(entry));
+  }
+}
+
+}  // namespace lethe::store

@@ -1,0 +1,107 @@
+// What is known of a tenant's log outside its database: every entry that the database has ever
+// committed, with what it erased, and the checkpoint over them.
+//
+//   <vault>/<uid>/anchor.db    tables: log (tenant_uid, origin), entries (one a certificate)
+//
+// Two things rest on it. A database that is put back from a copy, or rolled back, has a log that is
+// shorter than the anchor or differs from it, and is not served as if nothing had happened. And the
+// erasures that such a copy does not know of can be done again, with the certificates that they had
+// (restoration.h). It holds no token content: certificates are public, and of what was erased it
+// keeps the handles.
+//
+// An entry comes in after the database has committed it and before anybody is told. So the anchor
+// is never ahead of the database that it belongs to, and may be behind it after a crash;
+// OpenTenantStore then brings it up to date.
+//
+// Ensures: sequences are dense from 0; OK from Append means durable. Cost: Append one commit;
+// Visit O(entries). Errors: those of store/sqlite.h; FAILED_PRECONDITION for an anchor of another
+// tenant or an entry that does not continue it. Threads: compatible, not safe.
+// Source: audit.md of the design, section 4 ("an anchor kept outside the database").
+#ifndef LETHE_STORE_ANCHOR_H_
+#define LETHE_STORE_ANCHOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "store/sqlite.h"
+#include "store/tenant_store.h"
+
+namespace lethe::store {
+
+inline constexpr DatabaseIdentity kAnchorIdentity = {
+    .application_id = 0x4c744131,  // "LtA1"
+    .user_version = 1,
+};
+
+// What an entry took out of a memory.
+struct ErasedTokens {
+  std::string memory_uid;         // empty: nothing
+  bool whole_memory = false;      // the memory is gone, and handles is empty
+  std::vector<uint64_t> handles;  // increasing
+  bool operator==(const ErasedTokens&) const = default;
+};
+
+// memory uid (32), 1 when the memory is gone and else 0, then the handles, each as the difference
+// from the one before in LEB128. Empty when nothing was taken.
+std::string EncodeErased(const ErasedTokens& erased);
+// DATA_LOSS for anything else.
+absl::StatusOr<ErasedTokens> DecodeErased(absl::string_view bytes);
+
+struct AnchorEntry {
+  CertificateRecord record;
+  std::optional<std::string> next_vkey;  // of a hand-over
+  ErasedTokens erased;
+  bool operator==(const AnchorEntry&) const = default;
+};
+
+struct AnchorHead {
+  uint64_t size = 0;
+  std::optional<Bytes32> leaf_hash;  // of the last entry
+  std::string checkpoint;            // the signed note over all of them; empty with size 0
+};
+
+class Anchor {
+ public:
+  // Makes the file, durable on return. ALREADY_EXISTS when there is one.
+  static absl::StatusOr<std::unique_ptr<Anchor>> Create(const std::string& path,
+                                                        absl::string_view tenant_uid,
+                                                        absl::string_view origin);
+  static absl::StatusOr<std::unique_ptr<Anchor>> Open(const std::string& path,
+                                                      absl::string_view tenant_uid,
+                                                      absl::string_view origin);
+  Anchor(const Anchor&) = delete;
+  Anchor& operator=(const Anchor&) = delete;
+
+  const AnchorHead& head() const { return head_; }
+  const std::string& path() const { return database_->path(); }
+
+  // All of them or none; the first has sequence head().size, and each names the leaf before it.
+  // `checkpoint`: over the log with them. An indeterminate failure ends this object (Health).
+  absl::Status Append(std::span<const AnchorEntry> entries, absl::string_view checkpoint);
+  // From `first` on, in order. Stops at the first status that is not OK and returns it.
+  absl::Status Visit(uint64_t first, absl::FunctionRef<absl::Status(AnchorEntry& entry)> visit);
+
+  const absl::Status& Health() const { return database_->health(); }
+
+ private:
+  explicit Anchor(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+  absl::Status MakeTables(absl::string_view tenant_uid, absl::string_view origin);
+  absl::Status Load(absl::string_view tenant_uid, absl::string_view origin);
+  absl::Status Insert(const AnchorEntry& entry);
+
+  std::unique_ptr<Database> database_;
+  AnchorHead head_;
+};
+
+}  // namespace lethe::store
+
+#endif  // LETHE_STORE_ANCHOR_H_
