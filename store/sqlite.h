@@ -120,6 +120,7 @@ class Database {
   uint64_t wal_bytes() const;
 
  private:
+  friend class DatabaseCopy;
   friend class Statement;
   friend class Transaction;
   Database(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle) {}
