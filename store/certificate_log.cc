@@ -94,18 +94,6 @@ absl::Status CertificateLog::VisitLeaves(
   }
 }
 
-absl::Status CertificateLog::FillTree() {
-  LogTree::Head head;
-  const auto insert_nodes = [&](uint64_t, const Bytes32& hash) -> absl::Status {
-    for (const TreeNode& node : Extend(head.range, hash)) {
-      LETHE_RETURN_IF_ERROR(tree_.Insert(node));
-    }
-    return absl::OkStatus();
-  };
-  LETHE_RETURN_IF_ERROR(VisitLeaves(insert_nodes));
-  return tree_.Write(head);
-}
-
 absl::Status CertificateLog::CheckWhole() {
   LETHE_ASSIGN_OR_RETURN(const LogTree::Head head, tree_.Read());
   audit::CompactRange range;

@@ -29,8 +29,6 @@ class CertificateLog {
   // hashes, links, nodes, range, the size and root of the checkpoint. DATA_LOSS names what differs.
   // Cost O(certificates).
   absl::Status CheckWhole();
-  // Makes the tree of a log that has none yet. DATA_LOSS as CheckWhole.
-  absl::Status FillTree();
 
   absl::StatusOr<LogHead> Head();
   absl::Status Start(const LogStart& start);

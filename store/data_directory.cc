@@ -154,19 +154,24 @@ absl::StatusOr<int> Lock(const std::string& folder) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::string& path,
+                                                                   const std::string& vault) {
   if (path.empty()) return absl::InvalidArgumentError("data folder: the path is empty");
   ::umask(0077);
   LETHE_RETURN_IF_ERROR(MakeFolder(path));
   LETHE_ASSIGN_OR_RETURN(const int lock_fd, Lock(path));
-  std::unique_ptr<DataDirectory> directory(new DataDirectory(path, lock_fd));
+  std::unique_ptr<DataDirectory> directory(
+      new DataDirectory(path, vault.empty() ? absl::StrCat(path, "/vault") : vault, lock_fd));
   for (absl::string_view part : {"keys", "tenants", "closed"}) {
     LETHE_RETURN_IF_ERROR(MakeFolder(absl::StrCat(path, "/", part)));
   }
-  const std::string keys = directory->keys_path();
-  if (::chmod(keys.c_str(), 0700) != 0) return SystemError("setting its mode", keys, errno);
+  LETHE_RETURN_IF_ERROR(MakeFolder(directory->vault_path()));
+  for (const std::string& secret : {directory->keys_path(), directory->vault_path()}) {
+    if (::chmod(secret.c_str(), 0700) != 0) return SystemError("setting its mode", secret, errno);
+  }
   LETHE_RETURN_IF_ERROR(RemoveHalfMade(absl::StrCat(path, "/tenants")));
   LETHE_RETURN_IF_ERROR(SyncFolder(path));
+  LETHE_RETURN_IF_ERROR(SyncFolder(absl::StrCat(directory->vault_path(), "/..")));
   return directory;
 }
 
@@ -188,6 +193,19 @@ absl::StatusOr<std::vector<std::string>> DataDirectory::ListClosed() const {
   LETHE_ASSIGN_OR_RETURN(std::vector<std::string> names, ListFolders(closed));
   for (std::string& name : names) name = absl::StrCat(closed, "/", name);
   return names;
+}
+
+absl::StatusOr<std::vector<std::string>> DataDirectory::ListOrphanVaults(
+    std::span<const std::string> live_uids) const {
+  LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolders(vault_));
+  std::vector<std::string> orphans;
+  for (const std::string& name : names) {
+    const bool vault = CheckHex("uid", name, 32).ok();
+    if (vault && std::find(live_uids.begin(), live_uids.end(), name) == live_uids.end()) {
+      orphans.push_back(absl::StrCat(vault_, "/", name));
+    }
+  }
+  return orphans;
 }
 
 absl::Status DataDirectory::CreateTenant(

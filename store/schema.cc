@@ -3,10 +3,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "audit/random.h"
 #include "core/base/status_macros.h"
-#include "store/certificate_log.h"
-#include "store/validation.h"
+#include "store/token_codec.h"
+#include "store/vault/bytes.h"
+#include "store/vault/sealing.h"
 
 namespace lethe::store {
 namespace {
@@ -21,8 +21,10 @@ CREATE TABLE tenant (
   uid TEXT NOT NULL CHECK (length(uid) = 32),
   log_origin TEXT NOT NULL,
   create_time INTEGER NOT NULL,
-  state INTEGER NOT NULL CHECK (state IN (0, 1)),
-  index_secret BLOB NOT NULL CHECK (length(index_secret) = 32)
+  state INTEGER NOT NULL CHECK (state IN (0, 1, 2)),
+  index_secret BLOB NOT NULL,
+  next_slot INTEGER NOT NULL CHECK (next_slot > 1),
+  keys_destroyed INTEGER NOT NULL DEFAULT 0 CHECK (keys_destroyed IN (0, 1))
 ) STRICT;
 
 CREATE TABLE memories (
@@ -41,6 +43,7 @@ CREATE TABLE tokens (
   handle INTEGER NOT NULL CHECK (handle > 0),
   id_key BLOB NOT NULL CHECK (length(id_key) = 32),
   subject_key BLOB CHECK (length(subject_key) = 32),
+  slot INTEGER NOT NULL CHECK (slot > 1),
   body BLOB NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX tokens_by_handle ON tokens (memory, handle);
@@ -69,6 +72,12 @@ CREATE TABLE certificates (
 ) STRICT;
 CREATE INDEX certificates_by_memory ON certificates (memory_name, sequence);
 
+-- The slots, 8 bytes each, little-endian, that wait to be destroyed for a certificate.
+CREATE TABLE outbox (
+  sequence INTEGER PRIMARY KEY CHECK (sequence >= 0),
+  slots BLOB NOT NULL CHECK (length(slots) > 0 AND length(slots) % 8 = 0)
+) STRICT;
+
 CREATE TABLE requests (
   request_id TEXT PRIMARY KEY,
   fingerprint BLOB NOT NULL CHECK (length(fingerprint) = 32),
@@ -77,8 +86,7 @@ CREATE TABLE requests (
 ) STRICT;
 )sql";
 
-// Since format 2: the tree over the certificates. A row of log_nodes is written once and never
-// changes.
+// The tree over the certificates. A row of log_nodes is written once and never changes.
 constexpr char kLogTables[] = R"sql(
 CREATE TABLE log_nodes (
   level INTEGER NOT NULL CHECK (level >= 1),
@@ -107,10 +115,23 @@ CREATE TABLE cosignatures (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
+// What the sealed secret is bound to.
+std::string SecretContext(absl::string_view tenant_uid) {
+  std::string context = absl::StrCat(absl::string_view("lethe-index-secret\0\1", 20), tenant_uid);
+  PutLittleEndian(context, kTenantSlot);
+  return context;
+}
+
 }  // namespace
 
-absl::Status CreateSchema(Database& database, const TenantRecord& tenant) {
-  const std::string secret = audit::RandomBytes(sizeof(StoredTenant::index_secret));
+absl::Status CreateSchema(Database& database, const TenantRecord& tenant, KeyStore& keys) {
+  std::string sealed;
+  const auto seal = [&](SealingKey& key) -> absl::Status {
+    const SecretBytes secret = SecretBytes::Random(kIndexSecretBytes);
+    LETHE_ASSIGN_OR_RETURN(sealed, key.SealSecret(SecretContext(tenant.uid), secret));
+    return absl::OkStatus();
+  };
+  LETHE_RETURN_IF_ERROR(keys.WithKey(kTenantSlot, 0, seal));
   LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(&database));
   LETHE_RETURN_IF_ERROR(database.Execute(kTables));
   LETHE_RETURN_IF_ERROR(database.Execute(kLogTables));
@@ -118,21 +139,12 @@ absl::Status CreateSchema(Database& database, const TenantRecord& tenant) {
     LETHE_ASSIGN_OR_RETURN(
         Statement insert,
         database.Prepare("INSERT INTO tenant (singleton, name, uid, log_origin, create_time, state,"
-                         " index_secret) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)"));
+                         " index_secret, next_slot) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7)"));
     insert.Text(1, tenant.name).Text(2, tenant.uid).Text(3, tenant.log_origin);
     insert.Int(4, tenant.create_time_micros).Int(5, static_cast<int64_t>(tenant.state));
-    LETHE_RETURN_IF_ERROR(insert.Blob(6, secret).Run());
+    insert.Blob(6, sealed).Int(7, static_cast<int64_t>(kTenantSlot) + 1);
+    LETHE_RETURN_IF_ERROR(insert.Run());
   }
-  LETHE_RETURN_IF_ERROR(database.SetIdentity(kTenantIdentity));
-  return transaction.Commit();
-}
-
-absl::Status MigrateSchema(Database& database) {
-  LETHE_ASSIGN_OR_RETURN(const int64_t version, database.QueryInt("PRAGMA user_version"));
-  if (version >= kTenantIdentity.user_version) return absl::OkStatus();
-  LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(&database));
-  LETHE_RETURN_IF_ERROR(database.Execute(kLogTables));
-  LETHE_RETURN_IF_ERROR(CertificateLog(&database, "").FillTree());
   LETHE_RETURN_IF_ERROR(database.SetIdentity(kTenantIdentity));
   return transaction.Commit();
 }
@@ -140,7 +152,7 @@ absl::Status MigrateSchema(Database& database) {
 absl::StatusOr<StoredTenant> ReadTenant(Database& database) {
   LETHE_ASSIGN_OR_RETURN(Statement select,
                          database.Prepare("SELECT name, uid, log_origin, create_time, state,"
-                                          " index_secret FROM tenant"));
+                                          " index_secret, next_slot, keys_destroyed FROM tenant"));
   LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
   if (!row) return absl::DataLossError(absl::StrCat(database.path(), ": no row in table tenant"));
   StoredTenant tenant;
@@ -148,9 +160,31 @@ absl::StatusOr<StoredTenant> ReadTenant(Database& database) {
   tenant.record.uid = std::string(select.ColumnText(1));
   tenant.record.log_origin = std::string(select.ColumnText(2));
   tenant.record.create_time_micros = select.ColumnInt(3);
-  tenant.record.state = select.ColumnInt(4) == 0 ? TenantState::kOpen : TenantState::kClosed;
-  LETHE_ASSIGN_OR_RETURN(tenant.index_secret, ReadHash(select.ColumnBlob(5)));
+  tenant.record.state = static_cast<TenantState>(select.ColumnInt(4));
+  tenant.sealed_secret = std::string(select.ColumnBlob(5));
+  tenant.next_slot = static_cast<uint64_t>(select.ColumnInt(6));
+  tenant.keys_destroyed = select.ColumnInt(7) != 0;
   return tenant;
+}
+
+absl::StatusOr<SecretBytes> OpenIndexSecret(const Database& database,
+                                            const StoredTenant& tenant,
+                                            KeyStore& keys) {
+  SecretBytes secret;
+  const auto open = [&](SealingKey& key) -> absl::Status {
+    LETHE_ASSIGN_OR_RETURN(secret,
+                           key.OpenSecret(SecretContext(tenant.record.uid), tenant.sealed_secret));
+    return absl::OkStatus();
+  };
+  const absl::Status status = keys.WithKey(kTenantSlot, 0, open);
+  if (absl::IsDataLoss(status) || (status.ok() && secret.size() != kIndexSecretBytes)) {
+    return absl::DataLossError(
+        absl::StrCat(database.path(),
+                     ": the secret of its hashes was not sealed with the keys in the vault;"
+                     " restore tenant.db, or put the keys back that belong to it"));
+  }
+  LETHE_RETURN_IF_ERROR(status);
+  return secret;
 }
 
 }  // namespace lethe::store

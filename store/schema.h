@@ -1,40 +1,61 @@
-// The tables of tenant.db and its identity, internal to the store. Format 2.
+// The tables of tenant.db and its identity, internal to the store. Format 3.
 //
-// Format 1 had no tree over the certificates; a file of it is brought up to date when it is opened.
+// Formats 1 and 2 had rows in clear. A file of them is refused: what was written in clear cannot be
+// taken back by destroying a key, so it cannot become a file that claims that.
 //
-// Every table is STRICT. Ids and subjects are indexed by keyed hashes only (token_codec.h). A row
-// of `memories` carries a check over its constant columns, since the configuration decides every
-// bit of the memory's state.
+// Every table is STRICT. Rows are sealed (row_keys.h); ids and subjects are indexed by keyed hashes
+// only (token_codec.h), under a secret that slot 1 of the tenant's keys seals:
+//   tenant.index_secret = SealSecret("lethe-index-secret" 00 01 || tenant uid || slot (8, LE))
+// and that is an empty blob from the beginning of a close on. `tenant.next_slot` is the first slot
+// that no transaction has taken. `tenant.keys_destroyed` is set before the empty folder of the
+// vault is removed: a folder that is not there says nothing, the wrong vault may be given. A row of
+// `memories` carries a check over its constant columns, since the configuration decides every bit
+// of the memory's state.
 #ifndef LETHE_STORE_SCHEMA_H_
 #define LETHE_STORE_SCHEMA_H_
+
+#include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "store/sqlite.h"
 #include "store/tenant_store.h"
+#include "store/vault/key_store.h"
+#include "store/vault/secret_bytes.h"
 
 namespace lethe::store {
 
 inline constexpr DatabaseIdentity kTenantIdentity = {
     .application_id = 0x4c745431,  // "LtT1"
-    .user_version = 2,
+    .user_version = 3,
+    .least_version = 3,
+    .older_advice =
+        "; it held rows in clear, which no destroyed key can take back, so it is not"
+        " brought up to date: with the older release export the log of certificates,"
+        " then insert the tokens again into a new tenant of this release",
 };
+
+// The tenant's own key: it seals the secret of the keyed hashes and nothing else.
+inline constexpr uint64_t kTenantSlot = 1;
 
 struct StoredTenant {
   TenantRecord record;
-  Bytes32 index_secret{};  // key of the keyed hashes
+  std::string sealed_secret;  // empty once the tenant closes
+  uint64_t next_slot = 0;
+  bool keys_destroyed = false;  // by DestroyAllKeys
 };
 
-// Makes the tables, stores the tenant with a new random secret and marks the file, in one
-// transaction.
-absl::Status CreateSchema(Database& database, const TenantRecord& tenant);
-
-// Brings a file of an earlier format up to date, in one transaction; nothing to do otherwise. The
-// tree of format 2 is made from the certificates; it has no key and no checkpoint until StartLog.
-// DATA_LOSS when the certificates are no whole log. Cost O(certificates).
-absl::Status MigrateSchema(Database& database);
+// Makes the tables, stores the tenant with a new random secret, sealed with kTenantSlot of `keys`,
+// and marks the file, in one transaction.
+absl::Status CreateSchema(Database& database, const TenantRecord& tenant, KeyStore& keys);
 
 absl::StatusOr<StoredTenant> ReadTenant(Database& database);
+
+// The key of the keyed hashes. DATA_LOSS when kTenantSlot of `keys` did not seal it.
+absl::StatusOr<SecretBytes> OpenIndexSecret(const Database& database,
+                                            const StoredTenant& tenant,
+                                            KeyStore& keys);
 
 }  // namespace lethe::store
 

@@ -239,6 +239,11 @@ absl::Status Database::Configure(Mode mode,
       return absl::DataLossError(absl::StrCat(
           path_, ": format ", version, " was never written; restore the file from a backup"));
     }
+    if (version < identity.least_version) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path_, ": written by an older release (format ", version, ", this release reads from ",
+          identity.least_version, " on)", identity.older_advice));
+    }
   }
   LETHE_RETURN_IF_ERROR(expect("journal_mode=WAL", "wal"));
   LETHE_RETURN_IF_ERROR(Execute("PRAGMA synchronous=FULL"));

@@ -38,6 +38,10 @@ bool IsIndeterminate(const absl::Status& status);
 struct DatabaseIdentity {
   int32_t application_id = 0;
   int32_t user_version = 0;
+  // Files of formats below this one are refused; the words, of this program alone, say why and what
+  // to do.
+  int32_t least_version = 1;
+  const char* older_advice = "";
 };
 
 class Database;
@@ -87,9 +91,9 @@ class Database {
   // locking_mode=EXCLUSIVE; a look at application_id and user_version, before anything is written;
   // WAL; synchronous=FULL; wal_autocheckpoint=0; secure_delete; temp_store=MEMORY; foreign_keys;
   // trusted_schema off; DEFENSIVE; and reads back those that can be silently refused. In kOpen a
-  // file with another application_id, or a user_version outside 1..identity.user_version, is
-  // refused untouched. In kCreate the caller makes the schema and calls SetIdentity, in one
-  // transaction.
+  // file with another application_id, or a user_version outside identity's least_version to
+  // user_version, is refused untouched. In kCreate the caller makes the schema and calls
+  // SetIdentity, in one transaction.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path,
                                                         Mode mode,
                                                         const DatabaseIdentity& identity);

@@ -78,8 +78,8 @@ struct SqliteTenantOptions {
 };
 
 // Makes the tenant's vault, durable, then `<dir>/tenant.db`, and opens them. `tenant.state` must be
-// kOpen. ALREADY_EXISTS when the vault holds keys of this uid. An error leaves neither, as far as
-// the system lets it; a crash may leave a vault of no tenant (DataDirectory::ListOrphanVaults).
+// kOpen. ALREADY_EXISTS when the vault holds keys of this uid. An error leaves no vault, as far
+// as the system lets it; a crash may leave a vault of no tenant (DataDirectory::ListOrphanVaults).
 absl::StatusOr<std::unique_ptr<TenantStore>> CreateTenantStore(const std::string& dir,
                                                                const TenantRecord& tenant,
                                                                const SqliteTenantOptions& options);

@@ -155,10 +155,10 @@ struct CertificateAppend {
   CertificateVerifier verify;  // required
 };
 
-// The beginning of a log, or of its checkpoints where an earlier format had none.
+// The beginning of a log.
 struct LogStart {
-  std::string vkey;        // of the key that signed what is there
-  std::string checkpoint;  // over the log as it stands
+  std::string vkey;        // of the log's first key
+  std::string checkpoint;  // over the empty log
   // Required. Asked about the checkpoint as read back, as CertificateVerifier is.
   std::function<absl::Status(absl::string_view checkpoint)> verify;
 };

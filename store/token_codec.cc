@@ -1,5 +1,7 @@
 #include "store/token_codec.h"
 
+#include <openssl/crypto.h>
+
 #include <bit>
 #include <limits>
 #include <string>
@@ -9,22 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "audit/hash.h"
 #include "core/base/check.h"
+#include "store/vault/bytes.h"
 
 namespace lethe::store {
 namespace {
 
-constexpr char kVersion = 1;
-constexpr size_t kCheckBytes = 16;
+constexpr char kVersion = 2;
 constexpr size_t kHashBlockBytes = 64;  // of SHA-256
-constexpr size_t kHeaderBytes = 1 + kCheckBytes;
-constexpr absl::string_view kTag("lethe-token-row\0\1", 17);
-
-template <typename Unsigned>
-void PutInt(std::string& out, Unsigned value) {
-  for (size_t i = 0; i < sizeof(Unsigned); ++i) {
-    out.push_back(static_cast<char>(static_cast<uint8_t>(value >> (8 * i))));
-  }
-}
+static_assert(kHashBlockBytes <= kMaxSecretBytes);
 
 uint32_t Size32(size_t size) {
   LETHE_CHECK(size <= std::numeric_limits<uint32_t>::max());
@@ -32,21 +26,17 @@ uint32_t Size32(size_t size) {
 }
 
 void PutBytes(std::string& out, absl::string_view bytes) {
-  PutInt(out, Size32(bytes.size()));
+  PutLittleEndian(out, Size32(bytes.size()));
   out.append(bytes.data(), bytes.size());
 }
 
 void PutDoubles(std::string& out, const std::vector<double>& values) {
-  PutInt(out, Size32(values.size()));
-  for (double value : values) PutInt(out, std::bit_cast<uint64_t>(value));
+  PutLittleEndian(out, Size32(values.size()));
+  for (double value : values) PutLittleEndian(out, std::bit_cast<uint64_t>(value));
 }
 
-std::string Check(absl::string_view memory_uid, uint64_t handle, absl::string_view rest) {
-  std::string place;
-  PutInt(place, handle);
-  audit::Sha256Hasher hasher;
-  const Bytes32 digest = hasher.Update(kTag).Update(memory_uid).Update(place).Update(rest).Finish();
-  return std::string(audit::AsBytes(digest).substr(0, kCheckBytes));
+absl::string_view Bytes(const SecretBytes& secret) {
+  return {reinterpret_cast<const char*>(secret.data()), secret.size()};
 }
 
 // Reads what the writers above wrote; after the first read past the end everything is empty and
@@ -67,13 +57,8 @@ class Reader {
 
   template <typename Unsigned>
   Unsigned Int() {
-    Unsigned value = 0;
     const absl::string_view bytes = Take(sizeof(Unsigned));
-    for (size_t i = 0; i < bytes.size(); ++i) {
-      value |=
-          static_cast<Unsigned>(static_cast<Unsigned>(static_cast<uint8_t>(bytes[i])) << (8 * i));
-    }
-    return value;
+    return bytes.empty() ? Unsigned{0} : GetLittleEndian<Unsigned>(bytes, 0);
   }
 
   std::string Bytes() { return std::string(Take(Int<uint32_t>())); }
@@ -98,36 +83,29 @@ class Reader {
 
 }  // namespace
 
-std::string EncodeToken(absl::string_view memory_uid, const TokenRow& row) {
-  LETHE_CHECK(memory_uid.size() == 32);
-  std::string rest;
-  rest.reserve(6 * sizeof(uint32_t) + row.id.size() + row.subject.size() + row.payload.size() +
-               row.labels.size() + sizeof(double) * (row.key.size() + row.value.size()) +
-               row.salt.size());
-  PutBytes(rest, row.id);
-  PutBytes(rest, row.subject);
-  PutDoubles(rest, row.key);
-  PutDoubles(rest, row.value);
-  PutBytes(rest, row.payload);
-  PutBytes(rest, row.labels);
-  rest.append(audit::AsBytes(row.salt).data(), row.salt.size());
-  return absl::StrCat(absl::string_view(&kVersion, 1), Check(memory_uid, row.handle, rest), rest);
+std::string EncodeToken(const TokenRow& row) {
+  std::string out(1, kVersion);
+  out.reserve(1 + 6 * sizeof(uint32_t) + row.id.size() + row.subject.size() + row.payload.size() +
+              row.labels.size() + sizeof(double) * (row.key.size() + row.value.size()) +
+              row.salt.size());
+  PutBytes(out, row.id);
+  PutBytes(out, row.subject);
+  PutDoubles(out, row.key);
+  PutDoubles(out, row.value);
+  PutBytes(out, row.payload);
+  PutBytes(out, row.labels);
+  out.append(audit::AsBytes(row.salt).data(), row.salt.size());
+  return out;
 }
 
-absl::StatusOr<TokenRow> DecodeToken(absl::string_view memory_uid,
-                                     uint64_t handle,
-                                     absl::string_view body) {
-  if (body.size() < kHeaderBytes) return absl::DataLossError("token row is too short");
+absl::StatusOr<TokenRow> DecodeToken(uint64_t handle, absl::string_view body) {
+  if (body.empty()) return absl::DataLossError("token row is empty");
   if (body[0] != kVersion) {
     return absl::DataLossError(absl::StrCat("token row has version ",
                                             static_cast<int>(static_cast<uint8_t>(body[0])),
                                             ", expected ", static_cast<int>(kVersion)));
   }
-  const absl::string_view rest = body.substr(kHeaderBytes);
-  if (body.substr(1, kCheckBytes) != Check(memory_uid, handle, rest)) {
-    return absl::DataLossError("token row does not match its check value");
-  }
-  Reader reader(rest);
+  Reader reader(body.substr(1));
   TokenRow row;
   row.handle = handle;
   row.id = reader.Bytes();
@@ -142,19 +120,27 @@ absl::StatusOr<TokenRow> DecodeToken(absl::string_view memory_uid,
   return row;
 }
 
-IndexKeys::IndexKeys(const Bytes32& secret)
-    : inner_block_(kHashBlockBytes, '\x36'), outer_block_(kHashBlockBytes, '\x5c') {
-  for (size_t i = 0; i < secret.size(); ++i) {
-    inner_block_[i] = static_cast<char>(inner_block_[i] ^ static_cast<char>(secret[i]));
-    outer_block_[i] = static_cast<char>(outer_block_[i] ^ static_cast<char>(secret[i]));
+IndexKeys::IndexKeys(const SecretBytes& secret)
+    : inner_block_(kHashBlockBytes), outer_block_(kHashBlockBytes) {
+  LETHE_CHECK(secret.size() == kIndexSecretBytes);
+  for (size_t i = 0; i < kHashBlockBytes; ++i) {
+    const unsigned key = i < secret.size() ? secret.data()[i] : 0u;
+    inner_block_.data()[i] = static_cast<uint8_t>(key ^ 0x36u);
+    outer_block_.data()[i] = static_cast<uint8_t>(key ^ 0x5cu);
   }
 }
 
 Bytes32 IndexKeys::Hash(absl::string_view tag,
                         absl::string_view memory_uid,
                         absl::string_view text) const {
-  const Bytes32 inner = audit::Sha256(absl::StrCat(inner_block_, tag, memory_uid, text));
-  return audit::Sha256(absl::StrCat(outer_block_, audit::AsBytes(inner)));
+  std::string message = absl::StrCat(Bytes(inner_block_), tag, memory_uid, text);
+  const Bytes32 inner = audit::Sha256(message);
+  OPENSSL_cleanse(message.data(), message.size());
+  message.assign(Bytes(outer_block_).data(), kHashBlockBytes);
+  message.append(audit::AsBytes(inner).data(), inner.size());
+  const Bytes32 outer = audit::Sha256(message);
+  OPENSSL_cleanse(message.data(), message.size());
+  return outer;
 }
 
 Bytes32 IndexKeys::ForId(absl::string_view memory_uid, absl::string_view id) const {

@@ -1,25 +1,23 @@
-// The bytes of a token's row, and the keyed hashes under which it is found. The one place that
-// knows either: the seam where rows will be sealed with a data key.
+// The bytes of a token's row before it is sealed, and the keyed hashes under which it is found.
 //
-// Row, version 1, integers and IEEE-754 bits little-endian:
-//   u8 version = 1
-//   u8[16] check = SHA256("lethe-token-row" 00 01 || memory uid (32) || u64 handle || rest)[0:16]
-//   rest = bytes id, bytes subject, doubles key, doubles value, bytes payload, bytes labels, u8[32]
-//   salt bytes = u32 length, then the bytes;  doubles = u32 count, then count times f64
-//
-// The check binds a row to its place, so a flipped bit and a row moved to another handle are both
-// found. It is no protection against a writer who means harm; sealed rows will be.
+// Row, version 2, integers and IEEE-754 bits little-endian:
+//   u8 version = 2
+//   bytes id, bytes subject, doubles key, doubles value, bytes payload, bytes labels, u8[32] salt
+//   bytes = u32 length, then the bytes;  doubles = u32 count, then count times f64
+// Version 1 carried a check value. Sealing (row_keys.h) finds flipped bits and rows in a wrong
+// place, and binds memory and handle, so they are not in here.
 //
 // Keyed hashes, with a random secret per tenant:
 //   id_key      = HMAC-SHA256(secret, "lethe-id" 00 || memory uid || id)
 //   subject_key = HMAC-SHA256(secret, "lethe-subject" 00 || memory uid || subject)
 // The memory's uid is in both, so the same id or subject in two memories cannot be linked by them.
 //
-// Errors: DATA_LOSS for bytes that EncodeToken did not make for this place; the message says which
-// check failed, never what the row holds. Threads: functions without state; IndexKeys is immutable.
+// Errors: DATA_LOSS for bytes that EncodeToken did not make; the message says which check failed,
+// never what the row holds. Threads: functions without state; IndexKeys is immutable.
 #ifndef LETHE_STORE_TOKEN_CODEC_H_
 #define LETHE_STORE_TOKEN_CODEC_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -27,19 +25,21 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "store/tenant_store.h"
+#include "store/vault/secret_bytes.h"
 
 namespace lethe::store {
 
-// Requires a memory uid of 32 bytes and fields below 2^32 bytes.
-std::string EncodeToken(absl::string_view memory_uid, const TokenRow& row);
+inline constexpr size_t kIndexSecretBytes = 32;
 
-absl::StatusOr<TokenRow> DecodeToken(absl::string_view memory_uid,
-                                     uint64_t handle,
-                                     absl::string_view body);
+// Everything but the handle. Requires fields below 2^32 bytes.
+std::string EncodeToken(const TokenRow& row);
+
+absl::StatusOr<TokenRow> DecodeToken(uint64_t handle, absl::string_view body);
 
 class IndexKeys {
  public:
-  explicit IndexKeys(const Bytes32& secret);
+  // Requires kIndexSecretBytes.
+  explicit IndexKeys(const SecretBytes& secret);
   Bytes32 ForId(absl::string_view memory_uid, absl::string_view id) const;
   Bytes32 ForSubject(absl::string_view memory_uid, absl::string_view subject) const;
 
@@ -49,8 +49,8 @@ class IndexKeys {
   // The secret in the two blocks of HMAC (RFC 2104), so that a hash is two runs of SHA-256: an
   // insert and a load need two hashes a token, and OpenSSL's one-shot HMAC costs several times as
   // much.
-  std::string inner_block_;
-  std::string outer_block_;
+  SecretBytes inner_block_;
+  SecretBytes outer_block_;
 };
 
 }  // namespace lethe::store

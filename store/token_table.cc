@@ -1,6 +1,10 @@
 #include "store/token_table.h"
 
+#include <openssl/crypto.h>
+
+#include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,11 +12,16 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "store/validation.h"
+#include "store/vault/sealing.h"
 
 namespace lethe::store {
 namespace {
 
 constexpr uint64_t kMaxHandle = std::numeric_limits<int64_t>::max();
+
+// The columns that Decode takes.
+constexpr absl::string_view kSelectRow =
+    "SELECT handle, id_key, subject_key, slot, body FROM tokens WHERE memory = ?1 AND handle = ?2";
 
 std::string RowField(size_t index, absl::string_view field) {
   return absl::StrCat("tokens[", index, "].", field);
@@ -38,34 +47,66 @@ absl::Status ValidateRow(size_t index, const TokenRow& row, uint64_t least_handl
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<uint64_t>> ReadHandles(Statement& select) {
+  std::vector<uint64_t> handles;
+  while (true) {
+    LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
+    if (!row) return handles;
+    handles.push_back(static_cast<uint64_t>(select.ColumnInt(0)));
+  }
+}
+
 }  // namespace
 
-absl::Status TokenTable::Insert(const StoredMemory& memory, std::span<const TokenRow> rows) {
+absl::StatusOr<uint64_t> TokenTable::SlotOfSubject(const StoredMemory& memory,
+                                                   const Bytes32& subject_key,
+                                                   SlotTaker& taker) {
+  LETHE_ASSIGN_OR_RETURN(Statement select,
+                         database_->Prepare("SELECT slot FROM tokens WHERE memory = ?1 AND"
+                                            " subject_key = ?2 LIMIT 1"));
+  select.Int(1, memory.key).Blob(2, audit::AsBytes(subject_key));
+  LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
+  if (row) return static_cast<uint64_t>(select.ColumnInt(0));
+  return taker.Take();
+}
+
+absl::Status TokenTable::Insert(const StoredMemory& memory,
+                                std::span<const TokenRow> rows,
+                                SlotTaker& taker) {
   LETHE_ASSIGN_OR_RETURN(
       Statement insert,
-      database_->Prepare("INSERT INTO tokens (memory, handle, id_key, subject_key, body)"
-                         " VALUES (?1, ?2, ?3, ?4, ?5)"));
+      database_->Prepare("INSERT INTO tokens (memory, handle, id_key, subject_key, slot, body)"
+                         " VALUES (?1, ?2, ?3, ?4, ?5, ?6)"));
   LETHE_ASSIGN_OR_RETURN(
       Statement revive,
       database_->Prepare("DELETE FROM tombstones WHERE memory = ?1 AND id_key = ?2"));
+  const std::string& uid = memory.record.uid;
   uint64_t least_handle = memory.record.next_handle;
   for (size_t i = 0; i < rows.size(); ++i) {
     const TokenRow& row = rows[i];
     LETHE_RETURN_IF_ERROR(ValidateRow(i, row, least_handle));
     least_handle = row.handle + 1;
-    const std::string body = EncodeToken(memory.record.uid, row);
-    LETHE_RETURN_IF_ERROR(CheckLength(absl::StrCat("tokens[", i, "]"), body, 1, kMaxRowBytes));
-    const Bytes32 id_key = keys_.ForId(memory.record.uid, row.id);
+    const std::string plaintext = EncodeToken(row);
+    LETHE_RETURN_IF_ERROR(CheckLength(absl::StrCat("tokens[", i, "]"), plaintext, 1,
+                                      kMaxRowBytes - kSealedRowOverhead));
+    const Bytes32 id_key = index_.ForId(uid, row.id);
 
     insert.Int(1, memory.key)
         .Int(2, static_cast<int64_t>(row.handle))
         .Blob(3, audit::AsBytes(id_key));
+    uint64_t slot = 0;
     if (row.subject.empty()) {
       insert.Null(4);
+      LETHE_ASSIGN_OR_RETURN(slot, taker.Take());
     } else {
-      insert.Blob(4, audit::AsBytes(keys_.ForSubject(memory.record.uid, row.subject)));
+      const Bytes32 subject_key = index_.ForSubject(uid, row.subject);
+      insert.Blob(4, audit::AsBytes(subject_key));
+      LETHE_ASSIGN_OR_RETURN(slot, SlotOfSubject(memory, subject_key, taker));
     }
-    absl::Status status = insert.Blob(5, body).Run();
+    LETHE_ASSIGN_OR_RETURN(const std::string body,
+                           sealer_.Seal(uid, row.handle, slot, taker.prior_seals(), plaintext));
+    insert.Int(5, ClampToInt64(slot));
+    absl::Status status = insert.Blob(6, body).Run();
     if (absl::IsAlreadyExists(status)) {
       return absl::AlreadyExistsError(
           absl::StrCat(RowField(i, "id"), ": already in this memory, or twice in this batch"));
@@ -76,34 +117,87 @@ absl::Status TokenTable::Insert(const StoredMemory& memory, std::span<const Toke
   return absl::OkStatus();
 }
 
-absl::Status TokenTable::Erase(const StoredMemory& memory, std::span<const uint64_t> handles) {
-  LETHE_ASSIGN_OR_RETURN(
-      Statement erase,
-      database_->Prepare("DELETE FROM tokens WHERE memory = ?1 AND handle = ?2 RETURNING id_key"));
-  LETHE_ASSIGN_OR_RETURN(
-      Statement bury,
-      database_->Prepare("INSERT OR REPLACE INTO tombstones (memory, id_key) VALUES (?1, ?2)"));
-  for (size_t i = 0; i < handles.size(); ++i) {
-    erase.Reset();
-    erase.Int(1, memory.key).Int(2, ClampToInt64(handles[i]));
-    LETHE_ASSIGN_OR_RETURN(const bool row, erase.Step());
-    if (!row) {
-      return absl::NotFoundError(
-          absl::StrCat("handles[", i, "]: ", handles[i], " is not in this memory, or named twice"));
+absl::StatusOr<std::vector<uint64_t>> TokenTable::Erase(const StoredMemory& memory,
+                                                        std::span<const uint64_t> handles,
+                                                        SlotTaker& taker) {
+  std::set<uint64_t> slots;
+  std::set<std::string> subjects;
+  {
+    LETHE_ASSIGN_OR_RETURN(Statement erase,
+                           database_->Prepare("DELETE FROM tokens WHERE memory = ?1 AND handle = ?2"
+                                              " RETURNING id_key, subject_key, slot"));
+    LETHE_ASSIGN_OR_RETURN(
+        Statement bury,
+        database_->Prepare("INSERT OR REPLACE INTO tombstones (memory, id_key) VALUES (?1, ?2)"));
+    for (size_t i = 0; i < handles.size(); ++i) {
+      erase.Reset();
+      erase.Int(1, memory.key).Int(2, ClampToInt64(handles[i]));
+      LETHE_ASSIGN_OR_RETURN(const bool row, erase.Step());
+      if (!row) {
+        return absl::NotFoundError(absl::StrCat("handles[", i, "]: ", handles[i],
+                                                " is not in this memory, or named twice"));
+      }
+      bury.Int(1, memory.key).Blob(2, erase.ColumnBlob(0));
+      if (!erase.ColumnIsNull(1)) subjects.insert(std::string(erase.ColumnBlob(1)));
+      slots.insert(static_cast<uint64_t>(erase.ColumnInt(2)));
+      LETHE_ASSIGN_OR_RETURN(const bool another, erase.Step());  // to its end, as Reset may undo
+      LETHE_CHECK(!another);                                     // handles are unique
+      LETHE_RETURN_IF_ERROR(bury.Run());
     }
-    bury.Int(1, memory.key).Blob(2, erase.ColumnBlob(0));
-    LETHE_ASSIGN_OR_RETURN(const bool another, erase.Step());  // to its end, as Reset may undo
-    LETHE_CHECK(!another);                                     // handles are unique
-    LETHE_RETURN_IF_ERROR(bury.Run());
+  }
+  for (const std::string& subject_key : subjects) {
+    LETHE_RETURN_IF_ERROR(SealAnew(memory, subject_key, taker));
+  }
+  return std::vector<uint64_t>(slots.begin(), slots.end());
+}
+
+absl::Status TokenTable::SealAnew(const StoredMemory& memory,
+                                  absl::string_view subject_key,
+                                  SlotTaker& taker) {
+  std::vector<uint64_t> handles;
+  {
+    LETHE_ASSIGN_OR_RETURN(Statement select,
+                           database_->Prepare("SELECT handle FROM tokens WHERE memory = ?1 AND"
+                                              " subject_key = ?2 ORDER BY handle"));
+    LETHE_ASSIGN_OR_RETURN(handles, ReadHandles(select.Int(1, memory.key).Blob(2, subject_key)));
+  }
+  if (handles.empty()) return absl::OkStatus();
+  LETHE_ASSIGN_OR_RETURN(const uint64_t slot, taker.Take());
+  LETHE_ASSIGN_OR_RETURN(Statement read, database_->Prepare(kSelectRow));
+  LETHE_ASSIGN_OR_RETURN(Statement write,
+                         database_->Prepare("UPDATE tokens SET slot = ?3, body = ?4"
+                                            " WHERE memory = ?1 AND handle = ?2"));
+  for (uint64_t handle : handles) {
+    read.Reset();
+    read.Int(1, memory.key).Int(2, ClampToInt64(handle));
+    LETHE_ASSIGN_OR_RETURN(const bool row, read.Step());
+    LETHE_CHECK(row);
+    LETHE_ASSIGN_OR_RETURN(std::string plaintext, Open(memory, read));
+    LETHE_ASSIGN_OR_RETURN(const std::string body, sealer_.Seal(memory.record.uid, handle, slot,
+                                                                taker.prior_seals(), plaintext));
+    OPENSSL_cleanse(plaintext.data(), plaintext.size());
+    write.Int(1, memory.key).Int(2, ClampToInt64(handle)).Int(3, ClampToInt64(slot));
+    LETHE_RETURN_IF_ERROR(write.Blob(4, body).Run());
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> TokenTable::EraseMemory(const StoredMemory& memory) {
-  LETHE_ASSIGN_OR_RETURN(Statement tokens,
-                         database_->Prepare("DELETE FROM tokens WHERE memory = ?1"));
-  LETHE_RETURN_IF_ERROR(tokens.Int(1, memory.key).Run());
-  const uint64_t erased = static_cast<uint64_t>(database_->Changes());
+absl::StatusOr<TokenTable::ErasedMemory> TokenTable::EraseMemory(const StoredMemory& memory) {
+  ErasedMemory erased;
+  {
+    LETHE_ASSIGN_OR_RETURN(
+        Statement tokens,
+        database_->Prepare("DELETE FROM tokens WHERE memory = ?1 RETURNING slot"));
+    tokens.Int(1, memory.key);
+    while (true) {
+      LETHE_ASSIGN_OR_RETURN(const bool row, tokens.Step());
+      if (!row) break;
+      ++erased.rows;
+      erased.slots.push_back(static_cast<uint64_t>(tokens.ColumnInt(0)));
+    }
+  }
+  std::sort(erased.slots.begin(), erased.slots.end());
+  erased.slots.erase(std::unique(erased.slots.begin(), erased.slots.end()), erased.slots.end());
   LETHE_ASSIGN_OR_RETURN(Statement tombstones,
                          database_->Prepare("DELETE FROM tombstones WHERE memory = ?1"));
   LETHE_RETURN_IF_ERROR(tombstones.Int(1, memory.key).Run());
@@ -148,7 +242,7 @@ absl::StatusOr<std::vector<IdLookup>> TokenTable::FindByIds(const StoredMemory& 
   std::vector<IdLookup> lookups;
   lookups.reserve(ids.size());
   for (const std::string& id : ids) {
-    const Bytes32 id_key = keys_.ForId(memory.record.uid, id);
+    const Bytes32 id_key = index_.ForId(memory.record.uid, id);
     live.Reset();
     live.Int(1, memory.key).Blob(2, audit::AsBytes(id_key));
     LETHE_ASSIGN_OR_RETURN(const bool is_live, live.Step());
@@ -170,40 +264,46 @@ absl::StatusOr<std::vector<uint64_t>> TokenTable::FindBySubject(const StoredMemo
   LETHE_ASSIGN_OR_RETURN(Statement select,
                          database_->Prepare("SELECT handle FROM tokens WHERE memory = ?1 AND"
                                             " subject_key = ?2 ORDER BY handle"));
-  select.Int(1, memory.key).Blob(2, audit::AsBytes(keys_.ForSubject(memory.record.uid, subject)));
-  std::vector<uint64_t> handles;
-  while (true) {
-    LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
-    if (!row) return handles;
-    handles.push_back(static_cast<uint64_t>(select.ColumnInt(0)));
-  }
+  return ReadHandles(select.Int(1, memory.key)
+                         .Blob(2, audit::AsBytes(index_.ForSubject(memory.record.uid, subject))));
 }
 
-absl::StatusOr<TokenRow> TokenTable::Decode(const StoredMemory& memory,
-                                            const Statement& row) const {
-  const uint64_t handle = static_cast<uint64_t>(row.ColumnInt(0));
-  auto damaged = [&](absl::string_view what) {
-    return absl::DataLossError(absl::StrCat(database_->path(), ": memory ", memory.record.uid,
-                                            ", handle ", handle, ": ", what));
-  };
-  absl::StatusOr<TokenRow> token = DecodeToken(memory.record.uid, handle, row.ColumnBlob(3));
-  if (!token.ok()) return damaged(token.status().message());
-  if (row.ColumnBlob(1) != audit::AsBytes(keys_.ForId(memory.record.uid, token->id))) {
-    return damaged("the indexed hash of the id does not match the row");
+absl::Status TokenTable::Damaged(const StoredMemory& memory,
+                                 uint64_t handle,
+                                 absl::string_view what) const {
+  return absl::DataLossError(absl::StrCat(database_->path(), ": memory ", memory.record.uid,
+                                          ", handle ", handle, ": ", what));
+}
+
+absl::StatusOr<std::string> TokenTable::Open(const StoredMemory& memory, const Statement& row) {
+  const auto handle = static_cast<uint64_t>(row.ColumnInt(0));
+  absl::StatusOr<std::string> plaintext = sealer_.Open(
+      memory.record.uid, handle, static_cast<uint64_t>(row.ColumnInt(3)), row.ColumnBlob(4));
+  if (absl::IsDataLoss(plaintext.status())) {
+    return Damaged(memory, handle, plaintext.status().message());
+  }
+  return plaintext;
+}
+
+absl::StatusOr<TokenRow> TokenTable::Decode(const StoredMemory& memory, const Statement& row) {
+  const auto handle = static_cast<uint64_t>(row.ColumnInt(0));
+  LETHE_ASSIGN_OR_RETURN(const std::string plaintext, Open(memory, row));
+  absl::StatusOr<TokenRow> token = DecodeToken(handle, plaintext);
+  if (!token.ok()) return Damaged(memory, handle, token.status().message());
+  if (row.ColumnBlob(1) != audit::AsBytes(index_.ForId(memory.record.uid, token->id))) {
+    return Damaged(memory, handle, "the indexed hash of the id does not match the row");
   }
   if (row.ColumnIsNull(2) != token->subject.empty() ||
       (!token->subject.empty() &&
-       row.ColumnBlob(2) != audit::AsBytes(keys_.ForSubject(memory.record.uid, token->subject)))) {
-    return damaged("the indexed hash of the subject does not match the row");
+       row.ColumnBlob(2) != audit::AsBytes(index_.ForSubject(memory.record.uid, token->subject)))) {
+    return Damaged(memory, handle, "the indexed hash of the subject does not match the row");
   }
   return token;
 }
 
 absl::StatusOr<std::vector<TokenRow>> TokenTable::Get(const StoredMemory& memory,
                                                       std::span<const uint64_t> handles) {
-  LETHE_ASSIGN_OR_RETURN(Statement select,
-                         database_->Prepare("SELECT handle, id_key, subject_key, body FROM tokens"
-                                            " WHERE memory = ?1 AND handle = ?2"));
+  LETHE_ASSIGN_OR_RETURN(Statement select, database_->Prepare(kSelectRow));
   std::vector<TokenRow> rows;
   rows.reserve(handles.size());
   for (size_t i = 0; i < handles.size(); ++i) {
@@ -222,9 +322,10 @@ absl::StatusOr<std::vector<TokenRow>> TokenTable::Get(const StoredMemory& memory
 
 absl::Status TokenTable::Load(const StoredMemory& memory,
                               absl::FunctionRef<absl::Status(TokenRow&)> visit) {
-  LETHE_ASSIGN_OR_RETURN(Statement select,
-                         database_->Prepare("SELECT handle, id_key, subject_key, body FROM tokens"
-                                            " WHERE memory = ?1 ORDER BY handle"));
+  LETHE_ASSIGN_OR_RETURN(
+      Statement select,
+      database_->Prepare("SELECT handle, id_key, subject_key, slot, body FROM tokens"
+                         " WHERE memory = ?1 ORDER BY handle"));
   select.Int(1, memory.key);
   while (true) {
     LETHE_ASSIGN_OR_RETURN(const bool found, select.Step());

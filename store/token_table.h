@@ -1,5 +1,5 @@
-// The tokens and tombstones of a tenant, internal to the store. Changing functions must run inside
-// the caller's transaction. Threads: compatible.
+// The tokens and tombstones of a tenant, rows sealed, internal to the store. Changing functions
+// must run inside the caller's transaction. Threads: compatible.
 #ifndef LETHE_STORE_TOKEN_TABLE_H_
 #define LETHE_STORE_TOKEN_TABLE_H_
 
@@ -12,9 +12,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "store/row_keys.h"
 #include "store/sqlite.h"
 #include "store/tenant_store.h"
 #include "store/token_codec.h"
+#include "store/vault/key_store.h"
+#include "store/vault/secret_bytes.h"
 
 namespace lethe::store {
 
@@ -26,14 +29,27 @@ struct StoredMemory {
 
 class TokenTable {
  public:
-  TokenTable(Database* database, const Bytes32& index_secret)
-      : database_(database), keys_(index_secret) {}
+  // `keys` may be null for a tenant without rows.
+  TokenTable(Database* database,
+             KeyStore* keys,
+             const std::string& tenant_uid,
+             const SecretBytes& index_secret)
+      : database_(database), index_(index_secret), sealer_(keys, tenant_uid) {}
 
-  // Contracts as in TenantStore. Insert does not move memories.next_handle.
-  absl::Status Insert(const StoredMemory& memory, std::span<const TokenRow> rows);
-  absl::Status Erase(const StoredMemory& memory, std::span<const uint64_t> handles);
-  // Deletes rows and tombstones alike; returns the number of rows.
-  absl::StatusOr<uint64_t> EraseMemory(const StoredMemory& memory);
+  // Contracts as in TenantStore. Insert does not move memories.next_handle. Neither finishes the
+  // taker.
+  absl::Status Insert(const StoredMemory& memory, std::span<const TokenRow> rows, SlotTaker& taker);
+  // Seals what remains of the subjects anew. Returns the slots of the erased rows, distinct, which
+  // no row names any more.
+  absl::StatusOr<std::vector<uint64_t>> Erase(const StoredMemory& memory,
+                                              std::span<const uint64_t> handles,
+                                              SlotTaker& taker);
+  struct ErasedMemory {
+    uint64_t rows = 0;
+    std::vector<uint64_t> slots;  // distinct
+  };
+  // Deletes rows and tombstones alike.
+  absl::StatusOr<ErasedMemory> EraseMemory(const StoredMemory& memory);
 
   absl::StatusOr<uint64_t> CountTokens(const StoredMemory& memory);
   absl::StatusOr<MemoryCounts> Count(const StoredMemory& memory);
@@ -46,12 +62,23 @@ class TokenTable {
   absl::Status Load(const StoredMemory& memory, absl::FunctionRef<absl::Status(TokenRow&)> visit);
 
  private:
-  // Decodes a row (handle, id_key, subject_key, body) and holds it against its indexed hashes.
-  absl::StatusOr<TokenRow> Decode(const StoredMemory& memory, const Statement& row) const;
+  // Opens and decodes a row (the columns of kSelectRow) and holds it against its indexed hashes.
+  absl::StatusOr<TokenRow> Decode(const StoredMemory& memory, const Statement& row);
+  absl::StatusOr<std::string> Open(const StoredMemory& memory, const Statement& row);
+  absl::Status Damaged(const StoredMemory& memory, uint64_t handle, absl::string_view what) const;
+  // The slot of the subject's live rows; a new one when there are none.
+  absl::StatusOr<uint64_t> SlotOfSubject(const StoredMemory& memory,
+                                         const Bytes32& subject_key,
+                                         SlotTaker& taker);
+  // Seals the subject's live rows with a new key, if there are any.
+  absl::Status SealAnew(const StoredMemory& memory,
+                        absl::string_view subject_key,
+                        SlotTaker& taker);
   absl::StatusOr<int64_t> CountWhere(absl::string_view sql, const StoredMemory& memory);
 
   Database* database_;
-  IndexKeys keys_;
+  IndexKeys index_;
+  RowSealer sealer_;
 };
 
 }  // namespace lethe::store

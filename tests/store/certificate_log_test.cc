@@ -1,5 +1,5 @@
-// The tree over the certificates: what an append leaves, what it refuses, files of format 1, damage
-// and faults in every part of it, and its cost in a long log.
+// The tree over the certificates: what an append leaves, what it refuses, damage and
+// faults in every part of it, and its cost in a long log.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -30,7 +30,7 @@ using ::testing::IsEmpty;
 class LogTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto store = CreateTenantStore(folder_.path(), TestTenant());
+    auto store = CreateTenantStore(folder_.path(), TestTenant(), TestOptions(folder_.path()));
     ASSERT_OK(store);
     store_ = std::move(*store);
   }
@@ -42,7 +42,7 @@ class LogTest : public ::testing::Test {
   }
   absl::Status OpenStatus() {
     store_.reset();
-    auto store = OpenTenantStore(folder_.path());
+    auto store = OpenTenantStore(folder_.path(), TestOptions(folder_.path()));
     if (store.ok()) store_ = std::move(*store);
     return store.status();
   }
@@ -79,12 +79,6 @@ class LogTest : public ::testing::Test {
       EXPECT_THAT(*store_->GetLogNodes(level, expected.size(), 5), IsEmpty());
     }
   }
-  // What a file of format 1 was: the same without the tree.
-  void MakeFormat1() {
-    Raw("DROP TABLE log_nodes; DROP TABLE log_head; DROP TABLE log_keys; DROP TABLE cosignatures;"
-        "PRAGMA user_version = 1");
-  }
-
   TempFolder folder_;
   const std::string file_ = folder_.path() + "/tenant.db";
   std::unique_ptr<TenantStore> store_;
@@ -226,24 +220,17 @@ TEST_F(LogTest, CosignaturesBelongToTheCheckpointAndLastUntilTheNext) {
   EXPECT_THAT(*store_->GetCosignatures(), ElementsAre(Cosignature{"wit1", 2, "of two\n"}));
 }
 
-TEST_F(LogTest, TheLogOfAClosedTenantCanBeReadAndStarted) {
+TEST_F(LogTest, TheLogOfAClosedTenantCanBeRead) {
   ASSERT_OK(Start());
   AppendMany(3);
   const std::vector<Bytes32> leaves = Leaves();
   CertificateAppend closing = Next();
-  ASSERT_OK(store_->CloseTenant(closing));
+  ASSERT_OK(CloseWith(*store_, closing));
   EXPECT_CODE(Append(), absl::StatusCode::kFailedPrecondition);
   EXPECT_CODE(store_->PutCosignature({"wit1", 4, "x"}), absl::StatusCode::kFailedPrecondition);
   ASSERT_OK(OpenStatus());
   EXPECT_EQ(store_->GetLogHead()->checkpoint, closing.checkpoint);
   EXPECT_EQ(store_->GetLogNodes(0, 0, 10)->size(), 4u);
-  // One that was closed before there were checkpoints gets its checkpoint all the same.
-  MakeFormat1();
-  ASSERT_OK(OpenStatus());
-  LogStart start = TestStart();
-  start.checkpoint = closing.checkpoint;
-  ASSERT_OK(store_->StartLog(start));
-  EXPECT_CODE(Append(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(LogTest, BadRangesOfNodesAreRefused) {
@@ -255,58 +242,6 @@ TEST_F(LogTest, BadRangesOfNodesAreRefused) {
   EXPECT_CODE(store_->GetLogNodes(0, 0, kMaxPageSize + 1), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(*store_->GetLogNodes(63, 0, 1), IsEmpty());
   EXPECT_THAT(*store_->GetLogNodes(0, ~uint64_t{0}, 1), IsEmpty());
-}
-
-// --- Files of format 1.
-
-TEST_F(LogTest, AFileOfFormat1GetsItsTreeAndItsCheckpoint) {
-  ASSERT_OK(Start());
-  AppendMany(21);
-  const std::vector<CertificateRecord> log = WholeLog(*store_);
-  const std::vector<Bytes32> leaves = Leaves();
-  MakeFormat1();
-  for (int opening = 0; opening < 2; ++opening) {  // a start may end before StartLog
-    ASSERT_OK(OpenStatus());
-    EXPECT_EQ(WholeLog(*store_), log);
-    EXPECT_EQ(store_->GetLogHead()->checkpoint, "");
-    EXPECT_EQ(store_->GetLogHead()->range, HeadOf(log).range);
-    EXPECT_CODE(Append(), absl::StatusCode::kFailedPrecondition);
-  }
-  LogStart start = TestStart();
-  EXPECT_CODE(store_->StartLog(start), absl::StatusCode::kFailedPrecondition);  // of size 0
-  start.checkpoint = TestNote(21, TreeRoot(leaves));
-  ASSERT_OK(store_->StartLog(start));
-  ExpectTreeIsThatOf(leaves);
-  AppendMany(3);
-  ASSERT_OK(OpenStatus());
-  ExpectTreeIsThatOf(Leaves());
-  EXPECT_EQ(Raw("PRAGMA user_version"), "2");
-}
-
-TEST_F(LogTest, AnInterruptedMigrationLeavesTheOldFile) {
-  ASSERT_OK(Start());
-  AppendMany(200);
-  const std::vector<CertificateRecord> log = WholeLog(*store_, 100);
-  MakeFormat1();
-  {
-    const ScopedFileLimit limit(8192);  // the write-ahead log cannot hold the nodes
-    EXPECT_FALSE(OpenStatus().ok());
-  }
-  EXPECT_EQ(Raw("SELECT count(*) FROM sqlite_master WHERE name LIKE 'log%'"), "0");
-  EXPECT_EQ(Raw("PRAGMA user_version"), "1");
-  ASSERT_OK(OpenStatus());
-  EXPECT_EQ(WholeLog(*store_, 100), log);
-}
-
-TEST_F(LogTest, ADamagedFileOfFormat1StaysWhatItIs) {
-  ASSERT_OK(Start());
-  AppendMany(9);
-  MakeFormat1();
-  Raw("UPDATE certificates SET leaf = x'00' WHERE sequence = 4");
-  const absl::Status status = OpenStatus();
-  EXPECT_CODE(status, absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("leaf 4"));
-  EXPECT_EQ(Raw("PRAGMA user_version"), "1");
 }
 
 // --- Damage that a start must find.
@@ -479,9 +414,9 @@ TEST_F(LogTest, TheHundredThousandthAppendCostsWhatTheFirstDid) {
     return times[kTimed / 4];
   };
   const double first = usual_append();
-  // The log up to here in one transaction, as a file of format 1, which also shows what a start
-  // and a migration cost.
-  MakeFormat1();
+  // The log up to here in one transaction, past the store, with a tree made by the definition.
+  std::vector<std::vector<Bytes32>> levels = {Leaves()};
+  store_.reset();
   sqlite3* db = nullptr;
   ASSERT_EQ(sqlite3_open(file_.c_str(), &db), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(db,
@@ -502,6 +437,7 @@ TEST_F(LogTest, TheHundredThousandthAppendCostsWhatTheFirstDid) {
     const std::string leaf = absl::StrCat(i, padding.substr(0, 100));
     const std::string id = Hex(OpenSslSha256(envelope));
     const Bytes32 hash = OpenSslSha256(std::string(1, '\0') + leaf);
+    levels[0].push_back(hash);
     sqlite3_bind_int64(insert, 1, static_cast<int64_t>(i));
     sqlite3_bind_text(insert, 2, id.data(), static_cast<int>(id.size()), SQLITE_STATIC);
     sqlite3_bind_blob(insert, 3, hash.data(), 32, SQLITE_STATIC);
@@ -511,6 +447,45 @@ TEST_F(LogTest, TheHundredThousandthAppendCostsWhatTheFirstDid) {
     sqlite3_reset(insert);
   }
   sqlite3_finalize(insert);
+  while (levels.back().size() > 1) {
+    const std::vector<Bytes32>& below = levels.back();
+    std::vector<Bytes32> level;
+    for (size_t k = 0; k + 1 < below.size(); k += 2) {
+      level.push_back(TreeNodeHash(below[k], below[k + 1]));
+    }
+    levels.push_back(std::move(level));
+  }
+  ASSERT_EQ(sqlite3_prepare_v2(db, "INSERT OR REPLACE INTO log_nodes VALUES (?1, ?2, ?3)", -1,
+                               &insert, nullptr),
+            SQLITE_OK);
+  for (size_t level = 1; level < levels.size(); ++level) {
+    for (size_t k = 0; k < levels[level].size(); ++k) {
+      sqlite3_bind_int64(insert, 1, static_cast<int64_t>(level));
+      sqlite3_bind_int64(insert, 2, static_cast<int64_t>(k));
+      sqlite3_bind_blob(insert, 3, levels[level][k].data(), 32, SQLITE_STATIC);
+      ASSERT_EQ(sqlite3_step(insert), SQLITE_DONE) << sqlite3_errmsg(db);
+      sqlite3_reset(insert);
+    }
+  }
+  sqlite3_finalize(insert);
+  std::string range;
+  for (size_t level = levels.size(); level-- > 0;) {
+    // A complete subtree of this size ends the log's first (kLong >> level) of them when that is
+    // odd.
+    if (((kLong >> level) & 1) != 0) {
+      const Bytes32& root = levels[level][(kLong >> level) - 1];
+      range.append(root.begin(), root.end());
+    }
+  }
+  const std::string note = TestNote(kLong, TreeRoot(levels[0]));
+  ASSERT_EQ(sqlite3_prepare_v2(db, "UPDATE log_head SET size = ?1, range = ?2, checkpoint = ?3", -1,
+                               &insert, nullptr),
+            SQLITE_OK);
+  sqlite3_bind_int64(insert, 1, static_cast<int64_t>(kLong));
+  sqlite3_bind_blob(insert, 2, range.data(), static_cast<int>(range.size()), SQLITE_STATIC);
+  sqlite3_bind_blob(insert, 3, note.data(), static_cast<int>(note.size()), SQLITE_STATIC);
+  ASSERT_EQ(sqlite3_step(insert), SQLITE_DONE) << sqlite3_errmsg(db);
+  sqlite3_finalize(insert);
   ASSERT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
   sqlite3_close(db);
 
@@ -519,24 +494,10 @@ TEST_F(LogTest, TheHundredThousandthAppendCostsWhatTheFirstDid) {
     EXPECT_OK(OpenStatus());
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
-  const double migration = seconds_to_open();
-  ASSERT_NE(store_, nullptr);
-  LogStart start = TestStart();
-  const std::vector<Bytes32> leaves = [&] {
-    std::vector<Bytes32> all;
-    while (all.size() < kLong) {
-      const auto page = store_->GetLogNodes(0, all.size(), kMaxPageSize);
-      if (!page.ok() || page->empty()) break;
-      all.insert(all.end(), page->begin(), page->end());
-    }
-    return all;
-  }();
-  start.checkpoint = TestNote(kLong, TreeRoot(leaves));
-  ASSERT_OK(store_->StartLog(start));
   const double open = seconds_to_open();
   const double last = usual_append();
-  std::cout << "an append: " << first << " ms, after " << kLong << ": " << last << " ms; migration "
-            << migration << " s, start " << open << " s" << std::endl;
+  std::cout << "an append: " << first << " ms, after " << kLong << ": " << last << " ms; start "
+            << open << " s" << std::endl;
   EXPECT_LE(last, 1.5 * first);
   EXPECT_LE(open, 15.0);
 }

@@ -34,11 +34,22 @@ class DataDirectoryTest : public ::testing::Test {
     data_ = std::move(*data);
   }
   absl::Status Create(const std::string& name) {
-    return data_->CreateTenant(
-        name, [](const std::string& dir) { return CreateTenantStore(dir, TestTenant()).status(); });
+    TenantRecord tenant = TestTenant();
+    tenant.name = name;
+    tenant.uid = Uid(++tenants_);
+    return data_->CreateTenant(name, [&](const std::string& dir) {
+      return CreateTenantStore(dir, tenant, Options()).status();
+    });
+  }
+
+  SqliteTenantOptions Options() const {
+    SqliteTenantOptions options;
+    options.vault = data_->vault_path();
+    return options;
   }
 
   TempFolder folder_;
+  uint64_t tenants_ = 0;
   const std::string path_ = folder_.path() + "/data";
   std::unique_ptr<DataDirectory> data_;
 };
@@ -55,9 +66,15 @@ TEST_F(DataDirectoryTest, OthersCannotReadIt) {
   EXPECT_EQ(ModeOf(data_->keys_path()), 0700u);
   EXPECT_EQ(ModeOf(path_ + "/tenants/acme"), 0700u);
   EXPECT_EQ(ModeOf(path_ + "/tenants/acme/tenant.db"), 0600u);
+  EXPECT_EQ(data_->vault_path(), path_ + "/vault");
+  EXPECT_EQ(ModeOf(data_->vault_path()), 0700u);
+  EXPECT_EQ(ModeOf(data_->vault_path() + "/" + Uid(1)), 0700u);
+  EXPECT_EQ(ModeOf(data_->vault_path() + "/" + Uid(1) + "/keys.db"), 0600u);
   ::chmod(data_->keys_path().c_str(), 0755);
+  ::chmod(data_->vault_path().c_str(), 0755);
   Open();
   EXPECT_EQ(ModeOf(data_->keys_path()), 0700u);
+  EXPECT_EQ(ModeOf(data_->vault_path()), 0700u);
 }
 
 TEST_F(DataDirectoryTest, TwoServersOnOneFolderAreRefused) {
@@ -78,7 +95,7 @@ TEST_F(DataDirectoryTest, TenantsAppearWholeAndOnce) {
   EXPECT_CODE(Create("acme"), absl::StatusCode::kAlreadyExists);
   Open();
   EXPECT_THAT(*data_->ListTenants(), ElementsAre("acme", "zeta"));
-  EXPECT_OK(OpenTenantStore(data_->tenant_path("acme")));
+  EXPECT_OK(OpenTenantStore(data_->tenant_path("acme"), Options()));
 }
 
 TEST_F(DataDirectoryTest, AFailedBuildLeavesNothing) {
@@ -115,17 +132,49 @@ TEST_F(DataDirectoryTest, ACrashWhileBuildingLeavesNothing) {
 
 TEST_F(DataDirectoryTest, AClosedTenantMovesAndItsNameIsFree) {
   ASSERT_OK(Create("acme"));
-  const std::string uid = TestTenant().uid;
+  const std::string uid = Uid(1);
   auto closed = data_->CloseTenant("acme", uid);
   ASSERT_OK(closed);
   EXPECT_EQ(*closed, path_ + "/closed/acme-" + uid);
   EXPECT_TRUE(data_->ListTenants()->empty());
   EXPECT_THAT(*data_->ListClosed(), ElementsAre(*closed));
-  EXPECT_OK(OpenTenantStore(*closed));
+  EXPECT_OK(OpenTenantStore(*closed, Options()));
   EXPECT_CODE(data_->CloseTenant("acme", uid), absl::StatusCode::kNotFound);
   ASSERT_OK(Create("acme"));
   EXPECT_CODE(data_->CloseTenant("acme", uid), absl::StatusCode::kAlreadyExists);
   EXPECT_OK(data_->CloseTenant("acme", Uid(12)));
+}
+
+TEST_F(DataDirectoryTest, AVaultElsewhereIsUsed) {
+  data_.reset();
+  const std::string elsewhere = folder_.path() + "/elsewhere";
+  auto data = DataDirectory::Open(path_, elsewhere);
+  ASSERT_OK(data);
+  data_ = std::move(*data);
+  EXPECT_EQ(ModeOf(elsewhere), 0700u);
+  ASSERT_OK(Create("acme"));
+  EXPECT_TRUE(fs::exists(elsewhere + "/" + Uid(1) + "/keys.db"));
+  EXPECT_TRUE(fs::is_empty(path_ + "/vault"));
+  data_.reset();
+  EXPECT_CODE(DataDirectory::Open(path_, folder_.path() + "/no/parent"),
+              absl::StatusCode::kFailedPrecondition);
+}
+
+// A crash between the making of the keys and the appearance of the tenant.
+TEST_F(DataDirectoryTest, AVaultOfNoTenantIsListedAndKept) {
+  ASSERT_OK(Create("acme"));
+  const absl::Status status = data_->CreateTenant("beta", [&](const std::string& dir) {
+    TenantRecord tenant = TestTenant();
+    tenant.uid = Uid(77);
+    EXPECT_OK(CreateTenantStore(dir, tenant, Options()));
+    return absl::AbortedError("a crash");
+  });
+  EXPECT_CODE(status, absl::StatusCode::kAborted);
+  fs::create_directories(data_->vault_path() + "/lost+found");
+  Open();
+  const std::vector<std::string> live = {Uid(1)};
+  EXPECT_THAT(*data_->ListOrphanVaults(live), ElementsAre(data_->vault_path() + "/" + Uid(77)));
+  EXPECT_TRUE(fs::exists(data_->vault_path() + "/" + Uid(77) + "/keys.db"));
 }
 
 TEST_F(DataDirectoryTest, NamesThatLeaveTheFolderAreRefused) {

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <bit>
 #include <filesystem>
@@ -15,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/check.h"
-#include "store/sqlite_tenant_store.h"
 
 namespace lethe::store {
 
@@ -98,12 +98,41 @@ LogStart TestStart() {
 std::vector<Engine> AllEngines() {
   return {{"sqlite",
            [](const std::string& dir, const TenantRecord& tenant) -> StoreOr {
-             StoreOr store = CreateTenantStore(dir, tenant);
+             StoreOr store = CreateTenantStore(dir, tenant, TestOptions(dir));
              if (!store.ok()) return store;
              const absl::Status started = (*store)->StartLog(TestStart());
              return started.ok() ? std::move(store) : StoreOr(started);
            },
-           [](const std::string& dir) { return OpenTenantStore(dir); }}};
+           [](const std::string& dir) { return OpenTenantStore(dir, TestOptions(dir)); }}};
+}
+
+SqliteTenantOptions TestOptions(const std::string& dir) {
+  SqliteTenantOptions options;
+  options.vault = dir + "/vault";
+  ::mkdir(options.vault.c_str(), 0700);
+  return options;
+}
+
+bool FinishErasures(TenantStore& store) {
+  const auto pending = store.PendingErasures();
+  EXPECT_OK(pending);
+  if (!pending.ok() || pending->empty()) return pending.ok();
+  const uint64_t last = pending->back().sequence;
+  const auto destroyed = store.DestroyPendingKeys(last);
+  EXPECT_OK(destroyed);
+  if (!destroyed.ok()) return false;
+  EXPECT_OK(destroyed->evidence);
+  const auto head = store.GetLogHead();
+  EXPECT_OK(head);
+  const absl::Status appended = store.AppendShredded(NextCertificate(*head), last);
+  EXPECT_OK(appended);
+  return destroyed->evidence.ok() && appended.ok();
+}
+
+absl::Status CloseWith(TenantStore& store, const CertificateAppend& certificate) {
+  if (const absl::Status begun = store.BeginClose().status(); !begun.ok()) return begun;
+  if (const absl::Status ended = store.DestroyAllKeys().status(); !ended.ok()) return ended;
+  return store.FinishClose(certificate);
 }
 
 std::ostream& operator<<(std::ostream& out, const Engine& engine) { return out << engine.name; }

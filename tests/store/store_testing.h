@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "store/sqlite_tenant_store.h"
 #include "store/tenant_store.h"
 
 namespace lethe::store {
@@ -46,6 +47,10 @@ class ScopedFileLimit {
  private:
   rlimit before_;
 };
+
+// Makes `<dir>/vault` where it is missing: the tests keep the vault inside the tenant's folder, so
+// that one TempFolder holds both.
+SqliteTenantOptions TestOptions(const std::string& dir);
 
 struct Engine {
   std::string name;
@@ -98,6 +103,12 @@ std::vector<TokenRow> LoadAll(TenantStore& store, const std::string& memory_uid)
 std::vector<CertificateRecord> WholeLog(TenantStore& store, uint32_t page = 7);
 // Sequences from 0, each linked to the one before.
 void ExpectLogIsChained(const std::vector<CertificateRecord>& log);
+
+// What a server does after an erasure: destroys what is pending and appends the certificate for
+// it. False after a failure, which is reported.
+bool FinishErasures(TenantStore& store);
+// The three steps of closing.
+absl::Status CloseWith(TenantStore& store, const CertificateAppend& certificate);
 
 // Runs statements on a database file past the store, with SQLite alone.
 struct RawResult {

@@ -517,24 +517,94 @@ TEST_P(Conformance, AClosedTenantKeepsItsLogAndNothingElse) {
   CertificateAppend closing = NextCertificate(*store_->GetLogHead());
   CertificateAppend refused = closing;
   refused.verify = [](const WrittenCertificate&) { return absl::AbortedError("no"); };
-  EXPECT_CODE(store_->CloseTenant(refused), absl::StatusCode::kAborted);
+  EXPECT_CODE(store_->DestroyAllKeys(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_CODE(store_->FinishClose(closing), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Counts().tokens, 1u);
 
-  auto result = store_->CloseTenant(closing);
-  ASSERT_OK(result);
-  EXPECT_EQ(result->erased, 1u);
-  EXPECT_OK(result->checkpoint);
+  for (int round = 0; round < 3; ++round) {  // every step can be repeated, after a reopening too
+    auto result = store_->BeginClose();
+    ASSERT_OK(result);
+    EXPECT_EQ(result->erased, round == 0 ? 1u : 0u);
+    EXPECT_OK(result->checkpoint);
+    EXPECT_EQ(store_->GetTenant()->state, TenantState::kClosing);
+    EXPECT_EQ(*store_->CountMemories(), 0u);
+    EXPECT_CODE(store_->CreateMemory(TestMemory(5)), absl::StatusCode::kFailedPrecondition);
+    EXPECT_CODE(store_->FinishClose(closing), absl::StatusCode::kFailedPrecondition);
+    if (round == 1) Reopen();
+  }
+  // The log goes on: a hand-over may come in between.
+  ASSERT_OK(store_->AppendCertificate(closing));
+  closing = NextCertificate(*store_->GetLogHead());
+  refused = closing;
+  refused.verify = [](const WrittenCertificate&) { return absl::AbortedError("no"); };
+  for (int round = 0; round < 3; ++round) {
+    auto destroyed = store_->DestroyAllKeys();
+    ASSERT_OK(destroyed);
+    EXPECT_OK(destroyed->evidence);
+    EXPECT_EQ(destroyed->destroyed > 0, round == 0);
+    EXPECT_CODE(store_->FinishClose(refused), absl::StatusCode::kAborted);
+    if (round == 1) Reopen();
+  }
+  ASSERT_OK(store_->FinishClose(closing));
   for (int round = 0; round < 2; ++round) {
+    EXPECT_OK(store_->FinishClose(closing));
     EXPECT_EQ(store_->GetTenant()->state, TenantState::kClosed);
     EXPECT_EQ(*store_->CountMemories(), 0u);
     EXPECT_EQ(*store_->FindRequest("r"), std::nullopt);
-    EXPECT_EQ(WholeLog(*store_).size(), 2u);
+    EXPECT_EQ(WholeLog(*store_).size(), 3u);
     EXPECT_CODE(store_->CreateMemory(TestMemory(5)), absl::StatusCode::kFailedPrecondition);
     EXPECT_CODE(store_->RecordRequest(TestRequest("s")), absl::StatusCode::kFailedPrecondition);
-    EXPECT_CODE(store_->CloseTenant(NextCertificate(*store_->GetLogHead())),
+    EXPECT_CODE(store_->BeginClose(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_CODE(store_->FinishClose(NextCertificate(*store_->GetLogHead())),
+                absl::StatusCode::kFailedPrecondition);
+    EXPECT_CODE(store_->AppendCertificate(NextCertificate(*store_->GetLogHead())),
                 absl::StatusCode::kFailedPrecondition);
     Reopen();
   }
+}
+
+// The three steps of an erasure, each of them repeated, with a reopening between any two.
+TEST_P(Conformance, AnErasureEndsWithItsKeysDestroyed) {
+  EXPECT_TRUE(store_->PendingErasures()->empty());
+  EXPECT_EQ(store_->DestroyPendingKeys(100)->destroyed, 0u);
+  EXPECT_CODE(store_->AppendShredded(NextCertificate(*store_->GetLogHead()), 100),
+              absl::StatusCode::kFailedPrecondition);
+  ASSERT_OK(Insert({TestRow(1, "a", "x"), TestRow(2, "b", "x"), TestRow(3, "c"), TestRow(4, "d"),
+                    TestRow(5, "e", "y")}));
+  ASSERT_OK(store_->EraseTokens(Erase({1, 3})));
+  ASSERT_OK(store_->EraseTokens(Erase({4})));
+  ASSERT_OK(store_->EraseTokens(Erase({5})));
+  const std::vector<PendingErasure> three = {{0, 2}, {1, 1}, {2, 1}};
+  EXPECT_EQ(*store_->PendingErasures(), three);
+  Reopen();
+  EXPECT_EQ(*store_->PendingErasures(), three);
+  // Not before the keys are gone.
+  EXPECT_CODE(store_->AppendShredded(NextCertificate(*store_->GetLogHead()), 1),
+              absl::StatusCode::kFailedPrecondition);
+  for (int round = 0; round < 3; ++round) {
+    auto destroyed = store_->DestroyPendingKeys(1);
+    ASSERT_OK(destroyed);
+    EXPECT_EQ(destroyed->destroyed, round == 0 ? 3u : 0u);
+    EXPECT_EQ(destroyed->already_destroyed, round == 0 ? 0u : 3u);
+    EXPECT_OK(destroyed->evidence);
+    EXPECT_GT(destroyed->bytes_read, 0u);
+    EXPECT_EQ(destroyed->epoch, 1u);
+    if (round == 1) Reopen();
+  }
+  EXPECT_CODE(store_->AppendShredded(NextCertificate(*store_->GetLogHead()), 2),
+              absl::StatusCode::kFailedPrecondition);
+  CertificateAppend refused = NextCertificate(*store_->GetLogHead());
+  refused.verify = [](const WrittenCertificate&) { return absl::AbortedError("no"); };
+  EXPECT_CODE(store_->AppendShredded(refused, 1), absl::StatusCode::kAborted);
+  EXPECT_EQ(*store_->PendingErasures(), three);
+  ASSERT_OK(store_->AppendShredded(NextCertificate(*store_->GetLogHead()), 1));
+  EXPECT_CODE(store_->AppendShredded(NextCertificate(*store_->GetLogHead()), 1),
+              absl::StatusCode::kFailedPrecondition);
+  Reopen();
+  EXPECT_THAT(*store_->PendingErasures(), ElementsAre(PendingErasure{2, 1}));
+  ASSERT_TRUE(FinishErasures(*store_));
+  EXPECT_EQ(WholeLog(*store_).size(), 5u);
+  EXPECT_THAT(LoadAll(*store_, memory_.uid), ElementsAre(TestRow(2, "b", "x")));
 }
 
 TEST_P(Conformance, CheckpointCanBeRepeated) {

@@ -1,0 +1,114 @@
+// The class behind sqlite_tenant_store.h, internal to the store: what is in sqlite_tenant_store.cc
+// is the tenant's life (making, opening, checking, closing) and its keys; what is in
+// sqlite_tenant.cc are memories, tokens, requests and the log.
+#ifndef LETHE_STORE_SQLITE_TENANT_H_
+#define LETHE_STORE_SQLITE_TENANT_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "store/certificate_log.h"
+#include "store/outbox.h"
+#include "store/row_keys.h"
+#include "store/schema.h"
+#include "store/sqlite.h"
+#include "store/sqlite_tenant_store.h"
+#include "store/tenant_store.h"
+#include "store/tenant_vault.h"
+#include "store/token_table.h"
+
+namespace lethe::store {
+
+class SqliteTenant final : public TenantStore {
+ public:
+  // `vault` is null for a tenant that is not open.
+  SqliteTenant(std::unique_ptr<Database> database,
+               std::unique_ptr<TenantVault> vault,
+               const StoredTenant& tenant,
+               const SecretBytes& index_secret,
+               const SqliteTenantOptions& options);
+
+  absl::StatusOr<TenantRecord> GetTenant() override;
+  absl::StatusOr<EraseResult> BeginClose() override;
+  absl::StatusOr<KeysDestroyed> DestroyAllKeys() override;
+  absl::Status FinishClose(const CertificateAppend& certificate) override;
+  absl::Status CreateMemory(const MemoryRecord& memory) override;
+  absl::StatusOr<MemoryRecord> GetMemory(absl::string_view uid) override;
+  absl::StatusOr<MemoryRecord> GetMemoryByName(absl::string_view name) override;
+  absl::StatusOr<std::vector<MemoryRecord>> ListMemories(absl::string_view after_name,
+                                                         uint32_t limit) override;
+  absl::StatusOr<uint64_t> CountMemories() override;
+  absl::StatusOr<MemoryCounts> CountMemory(absl::string_view uid) override;
+  absl::StatusOr<EraseResult> DeleteMemory(const DeleteMemoryRequest& request) override;
+  absl::Status InsertTokens(absl::string_view memory_uid, std::span<const TokenRow> rows) override;
+  absl::StatusOr<EraseResult> EraseTokens(const EraseRequest& request) override;
+  absl::StatusOr<std::vector<IdLookup>> FindByIds(absl::string_view memory_uid,
+                                                  std::span<const std::string> ids) override;
+  absl::StatusOr<std::vector<uint64_t>> FindBySubject(absl::string_view memory_uid,
+                                                      absl::string_view subject) override;
+  absl::StatusOr<std::vector<TokenRow>> GetTokens(absl::string_view memory_uid,
+                                                  std::span<const uint64_t> handles) override;
+  absl::Status LoadTokens(absl::string_view memory_uid,
+                          absl::FunctionRef<absl::Status(TokenRow&)> visit) override;
+  absl::StatusOr<std::vector<PendingErasure>> PendingErasures() override;
+  absl::StatusOr<KeysDestroyed> DestroyPendingKeys(uint64_t through_sequence) override;
+  absl::Status AppendShredded(const CertificateAppend& certificate,
+                              uint64_t through_sequence) override;
+  absl::StatusOr<std::optional<RequestRecord>> FindRequest(absl::string_view request_id) override;
+  absl::Status RecordRequest(const RequestRecord& request) override;
+  absl::StatusOr<LogHead> GetLogHead() override;
+  absl::Status StartLog(const LogStart& start) override;
+  absl::Status AppendCertificate(const CertificateAppend& certificate) override;
+  absl::StatusOr<std::vector<LogKey>> GetLogKeys() override;
+  absl::StatusOr<std::vector<Bytes32>> GetLogNodes(int level,
+                                                   uint64_t first,
+                                                   uint32_t limit) override;
+  absl::Status PutCosignature(const Cosignature& cosignature) override;
+  absl::StatusOr<std::vector<Cosignature>> GetCosignatures() override;
+  absl::StatusOr<CertificateRecord> GetCertificate(absl::string_view id) override;
+  absl::StatusOr<std::vector<CertificateRecord>> ListCertificates(
+      const CertificateQuery& query) override;
+  absl::Status Checkpoint() override;
+  absl::Status Health() const override;
+
+ private:
+  // What may be stopped by the quota; what may not; what a closing tenant's log takes as well; what
+  // a closed one's takes; a step of closing, which looks at the state itself.
+  enum class Kind { kGrow, kErase, kAppend, kStartLog, kClose };
+
+  absl::Status Ready() const;
+  absl::Status CheckState(Kind kind) const;
+  // Runs `body` in a transaction and commits it; nothing of it remains after any error but an
+  // indeterminate one. The quota holds for kGrow only.
+  absl::Status Change(Kind kind, absl::FunctionRef<absl::Status()> body);
+  absl::StatusOr<StoredMemory> FindMemory(absl::string_view column, absl::string_view value);
+  absl::Status RunForMemory(absl::string_view sql, const StoredMemory& memory);
+  absl::Status InsertRequest(const RequestRecord& request);
+  // Inside a transaction.
+  absl::Status InsertRows(const StoredMemory& memory,
+                          std::span<const TokenRow> rows,
+                          SlotTaker& taker);
+  KeyStore* keys() { return vault_ == nullptr ? nullptr : vault_->keys(); }
+  TenantVault::Place place() const;
+
+  std::unique_ptr<Database> database_;
+  std::unique_ptr<TenantVault> vault_;
+  TenantRecord tenant_;
+  bool keys_destroyed_;
+  SqliteTenantOptions options_;
+  TokenTable tokens_;
+  Outbox outbox_;
+  CertificateLog log_;
+  bool visiting_ = false;
+};
+
+}  // namespace lethe::store
+
+#endif  // LETHE_STORE_SQLITE_TENANT_H_
