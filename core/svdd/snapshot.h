@@ -28,7 +28,9 @@ struct Proof {
   // readout's).
   bool decided_by_solver = false;
   int precision_bits = 0;     // 106: double-double; more: a higher rung
-  double residual = 0.0;      // |KKT residual| of the refined solution before rounding
+  // |KKT residual| of the refined solution before rounding; above the first rung a bound on what it
+  // can do to a gradient.
+  double residual = 0.0;
   double weight_bound = 0.0;  // |a - a*|_2 of the refined solution before rounding
   // On the decision function, rounding of weights and mu included; for exp_dot per unit of
   // sqrt(kappa(q, q)) where that is above 1.
