@@ -27,7 +27,7 @@ struct Proof {
   // and empty phases, whose weights are 1/n by definition (bounds are 0 there but for the
   // readout's).
   bool decided_by_solver = false;
-  int precision_bits = 0;     // 106: double-double; more: a higher rung
+  int precision_bits = 0;  // 106: double-double; more: a higher rung
   // |KKT residual| of the refined solution before rounding; above the first rung a bound on what it
   // can do to a gradient.
   double residual = 0.0;
