@@ -84,9 +84,10 @@ class Snapshot {
   std::vector<double> values;          // row-major, supports.size() x value_dimension
   double largest_value = 0.0;          // max |v| over `values`; value bounds are shares of it
 
-  // Requires phase != kEmpty, query.size() == key_dimension, finite coordinates. Cost
-  // O(supports (d + m)). Deterministic: the same bits on every machine (own exp, fixed order).
-  // `want_shares` fills Readout::shares.
+  // Requires phase != kEmpty, query.size() == key_dimension, finite coordinates, and for kernel_sum
+  // and decision (their bound too) a query that kernel::ValidateKey takes: an exponent of exp_dot
+  // above 709 counts as 709 there. Cost O(supports (d + m)). Deterministic: the same bits on every
+  // machine (own exp, fixed order). `want_shares` fills Readout::shares.
   Readout Query(std::span<const double> query, bool want_shares) const;
 };
 
