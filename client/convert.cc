@@ -20,18 +20,21 @@ Verdict VerdictFromWire(v1::Verdict verdict) {
   return EnumFromWire(static_cast<int>(verdict), Verdict::kUncertified);
 }
 
-StoreLevel FromWire(const v1::StoreLevel& wire) {
-  return {.store = wire.store(), .level = wire.level(), .evidence = wire.evidence()};
+std::vector<StoreLevel> LevelsFromWire(
+    const google::protobuf::RepeatedPtrField<v1::StoreLevel>& wire) {
+  std::vector<StoreLevel> levels;
+  for (const v1::StoreLevel& level : wire) {
+    levels.push_back(
+        {.store = level.store(), .level = level.level(), .evidence = level.evidence()});
+  }
+  return levels;
 }
 
 template <typename Response>
 std::optional<Destruction> DestructionFromWire(const Response& wire) {
   if (!wire.has_destruction()) return std::nullopt;
-  Destruction destruction{.certificate_id = wire.destruction().certificate_id(), .stores = {}};
-  for (const v1::StoreLevel& level : wire.destruction().stores()) {
-    destruction.stores.push_back(FromWire(level));
-  }
-  return destruction;
+  return Destruction{.certificate_id = wire.destruction().certificate_id(),
+                     .stores = LevelsFromWire(wire.destruction().stores())};
 }
 
 // What the answers of Forget, Evict and Edit have in common.
@@ -70,7 +73,10 @@ Tenant FromWire(const v1::Tenant& wire) {
 TenantDeletion FromWire(const v1::DeleteTenantResponse& wire) {
   return {.erased_tokens = wire.erased_tokens(),
           .certificate_id = wire.certificate_id(),
-          .envelope = wire.envelope()};
+          .envelope = wire.envelope(),
+          .checkpoint = wire.checkpoint(),
+          .tlog_proof = wire.tlog_proof(),
+          .stores = LevelsFromWire(wire.stores())};
 }
 
 MemoryConfig FromWire(const v1::MemoryConfig& wire) {
@@ -284,7 +290,8 @@ InclusionProof FromWire(const v1::InclusionProof& wire) {
           .leaf_hash = wire.leaf_hash(),
           .root = wire.root(),
           .hashes = {wire.hashes().begin(), wire.hashes().end()},
-          .tlog_proof = wire.tlog_proof()};
+          .tlog_proof = wire.tlog_proof(),
+          .stores = LevelsFromWire(wire.stores())};
 }
 
 ConsistencyProof FromWire(const v1::ConsistencyProof& wire) {

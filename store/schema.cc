@@ -24,7 +24,8 @@ CREATE TABLE tenant (
   state INTEGER NOT NULL CHECK (state IN (0, 1, 2)),
   index_secret BLOB NOT NULL,
   next_slot INTEGER NOT NULL CHECK (next_slot > 1),
-  keys_destroyed INTEGER NOT NULL DEFAULT 0 CHECK (keys_destroyed IN (0, 1))
+  keys_destroyed INTEGER NOT NULL DEFAULT 0 CHECK (keys_destroyed IN (0, 1)),
+  closing_erased INTEGER NOT NULL DEFAULT 0 CHECK (closing_erased >= 0)
 ) STRICT;
 
 CREATE TABLE memories (

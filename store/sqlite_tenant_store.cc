@@ -125,16 +125,18 @@ absl::StatusOr<EraseResult> SqliteTenant::BeginClose() {
   EraseResult result;
   if (tenant_.state == TenantState::kOpen) {
     const auto body = [&]() -> absl::Status {
-      LETHE_ASSIGN_OR_RETURN(const int64_t tokens,
-                             database_->QueryInt("SELECT count(*) FROM tokens"));
-      result.erased = static_cast<uint64_t>(tokens);
       return database_->Execute(
+          "UPDATE tenant SET state = 2, index_secret = x'',"
+          " closing_erased = (SELECT count(*) FROM tokens);"
           "DELETE FROM tokens; DELETE FROM tombstones; DELETE FROM memories; DELETE FROM requests;"
-          "DELETE FROM outbox; UPDATE tenant SET state = 2, index_secret = x''");
+          "DELETE FROM outbox");
     };
     LETHE_RETURN_IF_ERROR(Change(Kind::kClose, body));
     tenant_.state = TenantState::kClosing;
   }
+  LETHE_ASSIGN_OR_RETURN(const int64_t erased,
+                         database_->QueryInt("SELECT closing_erased FROM tenant"));
+  result.erased = static_cast<uint64_t>(erased);
   result.checkpoint = database_->CheckpointTruncate();
   return result;
 }

@@ -263,7 +263,7 @@ class TenantStore {
   // Erases every memory, its tokens and tombstones, all stored answers and what is pending; sets
   // the state to kClosing. Afterwards the log can be read, started and appended to, and
   // FinishClose is the only way on. Idempotent until FinishClose; `erased` counts the rows that
-  // this call took.
+  // the first call took.
   virtual absl::StatusOr<EraseResult> BeginClose() = 0;
   // Only after BeginClose. Destroys the KEKs first, which ends every data key wherever a copy of
   // it lies, then the data keys, then removes their files. OK when they are gone already.

@@ -90,6 +90,15 @@ void Assign(const std::vector<double>& from, Repeated* to) {
 
 }  // namespace
 
+void ToProto(const service::DeleteTenantReply& from, v1::DeleteTenantResponse* to) {
+  to->set_erased_tokens(from.erased_tokens);
+  to->set_certificate_id(from.certificate_id);
+  to->set_envelope(from.envelope);
+  to->set_checkpoint(from.checkpoint);
+  to->set_tlog_proof(from.tlog_proof);
+  for (const service::StoreLevel& level : from.stores) ToProto(level, to->add_stores());
+}
+
 void ToProto(const service::DeleteMemoryReply& from, v1::DeleteMemoryResponse* to) {
   to->set_erased_tokens(from.erased_tokens);
   to->set_certificate_id(from.certificate_id);

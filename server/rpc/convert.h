@@ -29,6 +29,7 @@ audit::ExportRange FromProto(const v1::ExportRequest& request);
 
 void ToProto(const service::TenantInfo& from, v1::Tenant* to);
 void ToProto(const service::MemoryInfo& from, v1::Memory* to);
+void ToProto(const service::DeleteTenantReply& from, v1::DeleteTenantResponse* to);
 void ToProto(const service::DeleteMemoryReply& from, v1::DeleteMemoryResponse* to);
 void ToProto(const service::InsertReply& from, v1::InsertResponse* to);
 // The state after; an acknowledgement's other members are sums over several replies.

@@ -55,12 +55,8 @@ TenantHandlers::TenantHandlers(service::Service* service) {
       });
   Unary<v1::DeleteTenantRequest, v1::DeleteTenantResponse>(
       "DeleteTenant",
-      [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
-        LETHE_ASSIGN_OR_RETURN(auto reply, service->DeleteTenant(request.name(), call));
-        response->set_erased_tokens(reply.erased_tokens);
-        response->set_certificate_id(std::move(reply.certificate_id));
-        response->set_envelope(std::move(reply.envelope));
-        return absl::OkStatus();
+      [service](const auto& request, const CallOptions& call, auto* response) {
+        return Answer(service->DeleteTenant(request.name(), call), response);
       });
 }
 

@@ -43,7 +43,9 @@ absl::StatusOr<std::optional<Answer>> Tenant::Replay(const Request& request) {
   const std::string certificate =
       std::visit([](const auto& reply) { return reply.certificate_id; }, answer.reply);
   std::optional<Destruction> destruction;
-  if (!certificate.empty()) LETHE_ASSIGN_OR_RETURN(destruction, DestructionOf(certificate));
+  if (!certificate.empty()) {
+    LETHE_ASSIGN_OR_RETURN(destruction, DestructionOf(certificate));
+  }
   std::visit(
       [&](auto& reply) {
         reply.request_id = request.id;
