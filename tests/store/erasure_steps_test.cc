@@ -146,7 +146,7 @@ TEST_F(ErasureSteps, AClosingTenantIsTakenUpWhereverItStopped) {
   // After the KEKs, in the middle of removing the files.
   crashes.push_back(Crash());
   for (const char* gone : {"/keys.db", "/kek"}) {
-    const std::string copy = absl::StrCat(crashes[1], gone[1]);
+    const std::string copy = absl::StrCat(crashes[1], "-without-", gone + 1);
     fs::copy(crashes[1], copy, fs::copy_options::recursive);
     fs::remove_all(copy + "/vault/" + TestTenant().uid + gone);
     fs::remove_all(copy + "/vault/" + TestTenant().uid + gone + "-wal");
