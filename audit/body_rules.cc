@@ -205,6 +205,7 @@ absl::Status ValidateEffect(const CertificateBody& body) {
     case CertificateKind::kShredded:
     case CertificateKind::kTenantClosed:
     case CertificateKind::kKeyHandover:
+    case CertificateKind::kRestored:
       break;
   }
   if (erased == 0 && change.root_before != change.root_after) {
@@ -217,9 +218,9 @@ absl::Status ValidateEffect(const CertificateBody& body) {
 }
 
 absl::Status ValidateChange(const CertificateBody& body) {
-  const bool needs_change = body.kind != CertificateKind::kShredded &&
-                            body.kind != CertificateKind::kTenantClosed &&
-                            body.kind != CertificateKind::kKeyHandover;
+  const bool needs_change =
+      body.kind != CertificateKind::kShredded && body.kind != CertificateKind::kTenantClosed &&
+      body.kind != CertificateKind::kKeyHandover && body.kind != CertificateKind::kRestored;
   if (needs_change != body.change.has_value()) {
     return Refuse("change", needs_change ? "missing for this kind" : "not allowed for this kind");
   }
@@ -258,6 +259,61 @@ absl::Status ValidateHandover(const CertificateBody& body) {
   if (body.subject_commitment.has_value()) return Refuse("subject", "not allowed for this kind");
   if (body.counts != ErasureCounts{}) return Refuse("counts", "all 0 for this kind");
   if (!body.stores.empty()) return Refuse("stores", "empty for this kind");
+  return absl::OkStatus();
+}
+
+// It is about keys, which several requests of several persons may have had.
+absl::Status ValidateDestruction(const CertificateBody& body) {
+  const bool destroys = body.kind == CertificateKind::kShredded;
+  if (destroys != body.destruction.has_value()) {
+    return Refuse("destruction", destroys ? "missing for this kind" : "not allowed for this kind");
+  }
+  if (!destroys) return absl::OkStatus();
+  const KeyDestruction& destruction = *body.destruction;
+  if (destruction.epochs.size() > kMaxEpochs) return Refuse("destruction.epochs", "too many");
+  for (size_t i = 0; i < destruction.epochs.size(); ++i) {
+    LETHE_RETURN_IF_ERROR(ValidateIntegers("destruction.epochs", {destruction.epochs[i]}));
+    if (i > 0 && destruction.epochs[i] <= destruction.epochs[i - 1]) {
+      return Refuse("destruction.epochs", "must increase");
+    }
+  }
+  LETHE_RETURN_IF_ERROR(ValidateIntegers("destruction.keys", {destruction.keys}));
+  if (!destruction.erasures.has_value()) {
+    if (destruction.epochs.empty()) {
+      return Refuse("destruction", "neither erasures nor epochs: nothing was destroyed");
+    }
+    if (destruction.keys != 0) return Refuse("destruction.keys", "must be 0 without erasures");
+  } else {
+    if (destruction.erasures->last < destruction.erasures->first) {
+      return Refuse("destruction.erasures.last", "is below first");
+    }
+    if (destruction.erasures->last >= body.sequence) {
+      return Refuse("destruction.erasures.last", "is not below the sequence");
+    }
+  }
+  if (body.subject_commitment.has_value()) return Refuse("subject", "not allowed for this kind");
+  if (body.counts != ErasureCounts{}) return Refuse("counts", "all 0 for this kind");
+  return absl::OkStatus();
+}
+
+absl::Status ValidateRestoration(const CertificateBody& body) {
+  const bool restores = body.kind == CertificateKind::kRestored;
+  if (restores != body.restoration.has_value()) {
+    return Refuse("restoration", restores ? "missing for this kind" : "not allowed for this kind");
+  }
+  if (!restores) return absl::OkStatus();
+  const Restoration& restoration = *body.restoration;
+  LETHE_RETURN_IF_ERROR(ValidateIntegers(
+      "restoration", {restoration.size, restoration.reapplied, restoration.removed}));
+  // No overflow: both are below 2^53.
+  if (restoration.size + restoration.reapplied > body.sequence) {
+    return Refuse("restoration", "size plus reapplied is above the sequence");
+  }
+  if (body.subject_commitment.has_value()) return Refuse("subject", "not allowed for this kind");
+  const ErasureCounts removed = {.matched = restoration.removed, .erased = restoration.removed};
+  if (body.counts != removed) {
+    return Refuse("counts", "matched and erased must be restoration.removed, the others 0");
+  }
   return absl::OkStatus();
 }
 
@@ -301,6 +357,8 @@ absl::Status ValidateBody(const CertificateBody& body) {
   LETHE_RETURN_IF_ERROR(ValidateCounts(body.counts));
   LETHE_RETURN_IF_ERROR(ValidateChange(body));
   LETHE_RETURN_IF_ERROR(ValidateHandover(body));
+  LETHE_RETURN_IF_ERROR(ValidateDestruction(body));
+  LETHE_RETURN_IF_ERROR(ValidateRestoration(body));
   return ValidateLists(body);
 }
 

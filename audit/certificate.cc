@@ -30,6 +30,8 @@ absl::string_view Name(CertificateKind kind) {
       return "tenant-closed";
     case CertificateKind::kKeyHandover:
       return "key-handover";
+    case CertificateKind::kRestored:
+      return "restored";
   }
   LETHE_CHECK(false);
 }

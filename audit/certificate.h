@@ -29,17 +29,20 @@ inline constexpr absl::string_view kPredicateType = "urn:lethe:memory-state-chan
 inline constexpr size_t kMaxLeafBytes = 65535;
 inline constexpr size_t kMaxStores = 64;
 inline constexpr size_t kMaxExceptions = 64;
+inline constexpr size_t kMaxEpochs = 64;
 
 enum class CertificateKind : uint8_t {
   kForget,        // tokens erased on request
   kEdit,          // tokens replaced by others with the same ids
   kEvict,         // tokens taken out to keep a budget
-  kShredded,      // keys of an earlier erasure destroyed
+  kShredded,      // keys of earlier erasures destroyed
   kRetrainCheck,  // a cold refit compared with the served state; changes nothing
   kTenantClosed,  // the tenant was removed with all its memories
   kKeyHandover,   // the log's key changed: everything after this is signed by the next one
+  kRestored,      // the tenant went on from a copy, which the log after the copy was applied to
 };
-// "forget", "edit", "evict", "shredded", "retrain-check", "tenant-closed", "key-handover".
+// "forget", "edit", "evict", "shredded", "retrain-check", "tenant-closed", "key-handover",
+// "restored".
 absl::string_view Name(CertificateKind kind);
 
 // How strongly the state after the change is known to be the optimum.
@@ -122,10 +125,11 @@ struct ErasureCounts {
   friend bool operator==(const ErasureCounts&, const ErasureCounts&) = default;
 };
 
-// What is claimed of one place that held the erased bytes.
+// What is claimed of one place that held the erased bytes, as it was when the certificate was
+// signed. stores.h has the words of the server.
 struct StoreErasure {
-  std::string store;  // 1 to 64 of [a-z0-9._-], distinct: "tokens", "keys", "wal", "backups", ...
-  std::string level;  // 1 to 64 of [a-z0-9-]: "rows-deleted", "key-destroyed", "not-claimed", ...
+  std::string store;     // 1 to 64 of [a-z0-9._-], distinct
+  std::string level;     // 1 to 64 of [a-z0-9-]
   std::string evidence;  // at most 1,024 bytes of UTF-8 without control characters
 
   friend bool operator==(const StoreErasure&, const StoreErasure&) = default;
@@ -136,6 +140,38 @@ struct KeyHandover {
   std::string next;  // VerificationKey::vkey() of the next key: same name, another key
 
   friend bool operator==(const KeyHandover&, const KeyHandover&) = default;
+};
+
+// Sequences first, ..., last.
+struct SequenceSpan {
+  uint64_t first = 0;
+  uint64_t last = 0;  // not below first
+
+  friend bool operator==(const SequenceSpan&, const SequenceSpan&) = default;
+};
+
+// Keys that are no more. At least one of the two: erasures, epochs.
+struct KeyDestruction {
+  // The data keys of every forget, edit and evict certificate in the span are destroyed. Below this
+  // certificate. Absent when only key-encryption keys were destroyed.
+  std::optional<SequenceSpan> erasures;
+  // Of the key-encryption keys that were destroyed, so that older copies of the data keys wrapped
+  // under them are of no use. Increasing, at most kMaxEpochs.
+  std::vector<uint64_t> epochs;
+  // Data keys that were live before this; 0 without erasures, and when all had been destroyed by a
+  // run that ended before it could say so.
+  uint64_t keys = 0;
+
+  friend bool operator==(const KeyDestruction&, const KeyDestruction&) = default;
+};
+
+// A copy was put back. size + reapplied is not above the sequence of this certificate.
+struct Restoration {
+  uint64_t size = 0;       // of the log in the copy
+  uint64_t reapplied = 0;  // certificates after it that were put back, from size on
+  uint64_t removed = 0;    // tokens of the copy taken out again before anything was served
+
+  friend bool operator==(const Restoration&, const Restoration&) = default;
 };
 
 struct CertificateBody {
@@ -149,7 +185,9 @@ struct CertificateBody {
   std::string time;  // RFC 3339, UTC: 2026-01-31T12:00:00Z or with a fraction
   // Present for forget, edit, evict and retrain-check; absent for the other kinds.
   std::optional<StateChange> change;
-  std::optional<KeyHandover> handover;  // present exactly in a key-handover
+  std::optional<KeyHandover> handover;        // present exactly in a key-handover
+  std::optional<KeyDestruction> destruction;  // present exactly in a shredded
+  std::optional<Restoration> restoration;     // present exactly in a restored
   ErasureCounts counts;
   std::vector<StoreErasure> stores;     // at most kMaxStores
   std::vector<std::string> exceptions;  // at most kMaxExceptions, each as evidence and not empty
@@ -160,7 +198,8 @@ struct CertificateBody {
 // The rules of section 3 of the format: shapes, limits, and that the numbers agree with each other
 // (matched = erased + held; forget and evict shrink the partition by `erased`; an eviction takes no
 // error token and no more margin tokens than surplus; bit-identical exactly with an equal refit; a
-// hand-over counts nothing; ...). INVALID_ARGUMENT names the field.
+// hand-over counts nothing; a destruction is of what is before it; ...). INVALID_ARGUMENT names the
+// field.
 absl::Status ValidateBody(const CertificateBody& body);
 
 // The statement's canonical text. INVALID_ARGUMENT as ValidateBody.

@@ -71,8 +71,8 @@ struct ExportRange {
 //
 // Cost: linear in the certificates of the range (each is parsed once), plus one read of each node
 // of the tree for the whole log, at most three of each node over the range otherwise. Memory:
-// bounded by a few MiB however long the log is; summaries larger than that wait in a
-// temporary file without a name, in TMPDIR or else /tmp.
+// a few MiB and three bits a certificate; summaries larger than that wait in a temporary file
+// without a name, in TMPDIR or else /tmp.
 absl::Status WriteExport(LogSource& source,
                          const ExportRange& range,
                          int64_t now_unix,

@@ -125,6 +125,28 @@ void AppendCounts(std::string& out, const ErasureCounts& counts) {
                            counts.held));
 }
 
+void AppendDestruction(std::string& out, const KeyDestruction& destruction) {
+  if (destruction.erasures.has_value()) {
+    AppendField(out, "destroyed",
+                absl::StrCat("the data keys of every erasure in certificates ",
+                             destruction.erasures->first, " to ", destruction.erasures->last, "; ",
+                             destruction.keys, " were live before"));
+  }
+  if (!destruction.epochs.empty()) {
+    AppendField(
+        out, "epochs",
+        absl::StrCat("key-encryption keys destroyed: ", absl::StrJoin(destruction.epochs, ", "),
+                     "; older copies of keys wrapped under them are of no use"));
+  }
+}
+
+void AppendRestoration(std::string& out, const Restoration& restoration) {
+  AppendField(out, "restored",
+              absl::StrCat("from a copy whose log had ", restoration.size, " certificates; ",
+                           restoration.reapplied, " later ones put back, ", restoration.removed,
+                           " tokens taken out again"));
+}
+
 // The check that a failure belongs to; a malformed leaf fails at the line of the leaf.
 Failure CheckOf(Failure failure) {
   return failure == Failure::kMalformedLeaf ? Failure::kLeafMismatch : failure;
@@ -178,6 +200,8 @@ std::string DescribeBody(const CertificateBody& body) {
   } else {
     AppendCounts(out, body.counts);
   }
+  if (body.destruction.has_value()) AppendDestruction(out, *body.destruction);
+  if (body.restoration.has_value()) AppendRestoration(out, *body.restoration);
   for (const StoreErasure& store : body.stores) {
     AppendField(out, "store",
                 absl::StrCat(store.store, ": ", store.level, store.evidence.empty() ? "" : "; ",

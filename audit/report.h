@@ -19,7 +19,7 @@ namespace lethe::audit {
 std::string DescribeChecks(const CertificateResult& result, bool leaf_given);
 
 // The content: partition before and after, verdict, what an eviction selected and its scope, the
-// five counts, stores, exceptions.
+// five counts, keys destroyed, what was restored, stores, exceptions.
 std::string DescribeBody(const CertificateBody& body);
 
 // One line of at most 80 columns: sequence, time, kind, erased tokens, partition sizes (S/E/R).

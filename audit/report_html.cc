@@ -64,13 +64,20 @@ void AppendHead(std::string& out, const ReportFacts& facts, const ReportData& da
   AppendFigure(out, "Memories",
                absl::StrCat(Grouped(data.memories.size()), data.more_memories ? "+" : ""));
   AppendFigure(out, "Need attention", Grouped(data.concerned), data.concerned > 0 ? "bad" : "good");
+  if (data.to_the_end) {
+    AppendFigure(out, "Keys pending", Grouped(data.pending_keys()),
+                 data.pending_keys() > 0 ? "bad" : "good");
+  }
   absl::StrAppend(&out, "</dl>\n</header>\n");
 }
 
 }  // namespace
 
 HtmlReport::HtmlReport(ReportFacts facts)
-    : facts_(std::move(facts)), data_(facts_.first, facts_.count) {
+    : facts_(std::move(facts)),
+      data_(facts_.first,
+            facts_.count,
+            /*at_end=*/facts_.first + facts_.count == facts_.checkpoint.size) {
   LETHE_CHECK(!facts_.keys.empty());
   LETHE_CHECK(facts_.created_unix >= 0 && facts_.created_unix <= kMaxReportTime);
 }

@@ -19,9 +19,9 @@ constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";
 // What erases, in the order of stacking; the other kinds have a row of marks.
 constexpr std::array<CertificateKind, 3> kErasing = {
     CertificateKind::kForget, CertificateKind::kEvict, CertificateKind::kEdit};
-constexpr std::array<CertificateKind, 4> kMarked = {
+constexpr std::array<CertificateKind, 5> kMarked = {
     CertificateKind::kShredded, CertificateKind::kRetrainCheck, CertificateKind::kKeyHandover,
-    CertificateKind::kTenantClosed};
+    CertificateKind::kRestored, CertificateKind::kTenantClosed};
 
 // U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069.
 bool ChangesDirection(absl::string_view character) {

@@ -295,8 +295,10 @@ void SequenceRanges::Add(uint64_t sequence) {
   }
 }
 
-ReportData::ReportData(uint64_t first, uint64_t count)
-    : kkt_residual(first, count),
+ReportData::ReportData(uint64_t first, uint64_t count, bool at_end)
+    : to_the_end(at_end),
+      keys(first),
+      kkt_residual(first, count),
       duality_gap(first, count),
       slack(first, count),
       weight_bound(first, count),
@@ -308,17 +310,21 @@ void ReportData::Add(const SummaryEntry& entry) {
   if (certificates++ == 0) first_time = body.time;
   last_time = body.time;
   last_build = body.build;
-  counts.matched += body.counts.matched;
-  counts.erased += body.counts.erased;
-  counts.not_found += body.counts.not_found;
-  counts.already_erased += body.counts.already_erased;
-  counts.held += body.counts.held;
+  if (body.kind != CertificateKind::kRestored) {
+    counts.matched += body.counts.matched;
+    counts.erased += body.counts.erased;
+    counts.not_found += body.counts.not_found;
+    counts.already_erased += body.counts.already_erased;
+    counts.held += body.counts.held;
+  }
   ++kinds.certificates[KindIndex(body.kind)];
   kinds.erased[KindIndex(body.kind)] += body.counts.erased;
   timeline.Add(UnixSeconds(body.time), body.kind, body.counts.erased);
   if (body.change.has_value()) AddChange(entry);
   AddStores(body);
   AddExceptions(body);
+  AddDestruction(body);
+  if (row.erases() && pending.size() < kReportPending) pending.emplace(row.sequence, row);
   for (const Concern concern : row.concerns) ++concerns[static_cast<size_t>(concern)];
   if (!row.concerns.empty()) {
     ++concerned;
@@ -349,6 +355,17 @@ void ReportData::AddChange(const SummaryEntry& entry) {
     memories.insert(change.memory_uid);
   } else if (!more_memories) {
     more_memories = memories.count(change.memory_uid) == 0;
+  }
+}
+
+void ReportData::AddDestruction(const CertificateBody& body) {
+  keys.Add(body);
+  const std::optional<SequenceSpan> span = DestroyedBy(body);
+  if (!span.has_value()) return;
+  pending.erase(pending.lower_bound(span->first), pending.upper_bound(span->last));
+  for (auto row = newest.rbegin(); row != newest.rend() && row->sequence >= span->first; ++row) {
+    if (row->sequence > span->last || !row->erases() || row->destroyed.has_value()) continue;
+    row->destroyed = ReportRow::Destroyed{.sequence = body.sequence, .time = body.time};
   }
 }
 

@@ -2,7 +2,8 @@
 // that need attention, a timeline whose bins grow with the span, plots whose columns are ranges
 // once there are more certificates than columns, and the newest certificates.
 //
-// Cost: O(log of the bins) a certificate. Memory: below 4 MiB whatever comes; what is cut is
+// Cost: O(log of the bins) a certificate; one that destroys keys also O(the rows that it concerns).
+// Memory: below 4 MiB whatever comes, and three bits a certificate (key_ledger.h); what is cut is
 // counted. Errors: none. Threads: compatible.
 #ifndef LETHE_AUDIT_REPORT_HTML_DATA_H_
 #define LETHE_AUDIT_REPORT_HTML_DATA_H_
@@ -19,12 +20,14 @@
 
 #include "absl/strings/string_view.h"
 #include "audit/certificate.h"
+#include "audit/key_ledger.h"
 #include "audit/summary.h"
 
 namespace lethe::audit {
 
 inline constexpr size_t kReportRows = 250;        // newest certificates in the table
 inline constexpr size_t kReportCases = 100;       // listed for each concern
+inline constexpr size_t kReportPending = 1000;    // kept while their keys are pending
 inline constexpr size_t kReportTexts = 50;        // distinct exceptions
 inline constexpr size_t kReportRanges = 12;       // of sequences, for each exception
 inline constexpr size_t kReportStores = 64;       // distinct pairs of store and level
@@ -34,7 +37,7 @@ inline constexpr size_t kReportColumns = 120;     // of a plot
 inline constexpr size_t kReportBars = 100;        // of the timeline
 
 // In the order of CertificateKind.
-inline constexpr size_t kReportKinds = 7;
+inline constexpr size_t kReportKinds = 8;
 size_t KindIndex(CertificateKind kind);
 
 // The part of a certificate that the tables show.
@@ -48,6 +51,16 @@ struct ReportRow {
   std::optional<StateChange> change;
   std::vector<Concern> concerns;
   std::string id;
+
+  // The first certificate that says that the keys of this erasure are destroyed.
+  struct Destroyed {
+    uint64_t sequence;
+    std::string time;
+  };
+  std::optional<Destroyed> destroyed;
+
+  // Whether it took out tokens, whose keys are then pending or destroyed.
+  bool erases() const { return IsErasure(kind) && counts.erased > 0; }
 };
 
 // Seconds since 1970 of a validated time; the fraction is cut off.
@@ -149,18 +162,27 @@ struct SequenceRanges {
 };
 
 struct ReportData {
-  ReportData(uint64_t first, uint64_t count);
+  // `at_end`: the last certificate is the log's, so that keys that are pending after it are.
+  ReportData(uint64_t first, uint64_t count, bool at_end);
   void Add(const SummaryEntry& entry);
 
   uint64_t certificates = 0;
   KindCounts kinds;
-  ErasureCounts counts;
+  ErasureCounts counts;                // of requests: without what restorations took out again
   std::array<uint64_t, 4> verdicts{};  // in the order of VerdictClass
-  std::array<uint64_t, kConcerns> concerns{};
-  uint64_t concerned = 0;  // certificates with at least one
-  std::string first_time;  // of the first and of the last certificate
+  std::array<uint64_t, kConcerns> concerns{};  // without pending keys
+  uint64_t concerned = 0;                      // certificates with at least one of these
+  std::string first_time;                      // of the first and of the last certificate
   std::string last_time;
   std::string last_build;
+
+  bool to_the_end;
+  KeyLedger keys;
+  // Of the erasures whose keys are pending, those that were among the first kReportPending when
+  // they were added.
+  std::map<uint64_t, ReportRow> pending;
+  // 0 where a certificate behind these may say otherwise.
+  uint64_t pending_keys() const { return to_the_end ? keys.pending() : 0; }
 
   // By the gravest concern; those with an exception only are in `exceptions`.
   std::array<std::vector<ReportRow>, kConcerns> cases;
@@ -191,6 +213,7 @@ struct ReportData {
 
  private:
   void AddChange(const SummaryEntry& entry);
+  void AddDestruction(const CertificateBody& body);
   void AddExceptions(const CertificateBody& body);
   void AddStores(const CertificateBody& body);
 };

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "audit/encoding.h"
 #include "audit/report_html_charts.h"
+#include "audit/report_html_parts.h"
 
 namespace lethe::audit {
 namespace {
@@ -16,148 +17,15 @@ namespace {
 // A line may end before it where a cell is narrow.
 constexpr absl::string_view kArrow = "<wbr><span class=\"to\">\xE2\x86\x92</span>";
 
-void OpenSection(std::string& out, absl::string_view id, absl::string_view heading) {
-  absl::StrAppend(&out, "<section id=\"", id, "\" aria-labelledby=\"", id, "-h\">\n<h2 id=\"", id,
-                  "-h\">", heading, "</h2>\n");
-}
-
-std::string Certificates(uint64_t count) {
-  return absl::StrCat(Grouped(count), count == 1 ? " certificate" : " certificates");
-}
-
-// The number of a certificate, leading to its file.
-std::string Link(uint64_t sequence) {
-  return absl::StrCat("<a href=\"", CertificateStem(sequence), ".envelope.json\">#", sequence,
-                      "</a>");
-}
-
-// "2026-01-31 12:00:05" without the fraction; on paper without the seconds too.
-std::string ShortTime(absl::string_view time) {
-  return absl::StrCat(time.substr(0, 10), " ", time.substr(11, 5), "<span class=\"sec\">",
-                      time.substr(16, 3), "</span>");
-}
-
 std::string FromTo(uint64_t before, uint64_t after) {
   return before == after ? Grouped(after) : absl::StrCat(Grouped(before), kArrow, Grouped(after));
 }
 
-std::string Ranges(const SequenceRanges& ranges) {
-  std::string out = absl::StrJoin(ranges.ranges, ", ", [](std::string* text, const auto& range) {
-    absl::StrAppend(text, Link(range.first));
-    if (range.second > range.first) {
-      absl::StrAppend(text, "\xE2\x80\x93", Link(range.second));
-    }
-  });
-  if (ranges.cut) {
-    absl::StrAppend(&out, " and others; all are in <a href=\"summary.csv\">summary.csv</a>");
+void AppendRow(std::string& out, const ReportRow& row, bool keys_judged) {
+  std::vector<Concern> concerns = row.concerns;
+  if (keys_judged && row.erases() && !row.destroyed.has_value()) {
+    concerns.insert(concerns.begin(), Concern::kPendingKeys);
   }
-  return out;
-}
-
-absl::string_view Meaning(Concern concern) {
-  switch (concern) {
-    case Concern::kUncertified:
-      return "nothing is claimed of the state after the change";
-    case Concern::kNotIdentical:
-      return "a memory solved from scratch gave other bits";
-    case Concern::kHeld:
-      return "matching tokens were held back and not erased";
-    case Concern::kBounded:
-      return "only the duality gap is known; partition and weights are not proven";
-    case Concern::kExcepted:
-      return "the certificate names something that it does not cover";
-  }
-  return "";
-}
-
-std::string CaseText(const ReportRow& row) {
-  std::vector<std::string> parts;
-  for (const Concern concern : row.concerns) {
-    switch (concern) {
-      case Concern::kUncertified:
-      case Concern::kBounded:
-        parts.push_back(absl::StrCat("duality gap ", NumberHtml(row.change->residuals.duality_gap),
-                                     ", KKT residual ",
-                                     NumberHtml(row.change->residuals.kkt_residual)));
-        break;
-      case Concern::kNotIdentical:
-        parts.push_back(absl::StrCat("a weight differs from the refit by at most ",
-                                     NumberHtml(row.change->refit->deviation)));
-        break;
-      case Concern::kHeld:
-        parts.push_back(absl::StrCat(Grouped(row.counts.held), " of ", Grouped(row.counts.matched),
-                                     " matching tokens held"));
-        break;
-      case Concern::kExcepted:
-        parts.push_back("has exceptions, below");
-        break;
-    }
-  }
-  return absl::StrJoin(parts, "; ");
-}
-
-std::string Tags(const std::vector<Concern>& concerns) {
-  return absl::StrJoin(concerns, ", ", [](std::string* out, Concern concern) {
-    absl::StrAppend(out, "<span class=\"tag", concern == Concern::kExcepted ? "" : " bad", "\">",
-                    Name(concern), "</span>");
-  });
-}
-
-void AppendCases(std::string& out, const ReportData& data) {
-  uint64_t listed = 0;
-  uint64_t all = 0;
-  for (size_t i = 0; i < kConcerns; ++i) {
-    if (i == static_cast<size_t>(Concern::kExcepted)) continue;
-    listed += data.cases[i].size();
-    all += data.cases_in_all[i];
-  }
-  if (all == 0) return;
-  absl::StrAppend(&out, "<h3>Cases</h3>\n<table class=\"cards\"><caption>The gravest first");
-  if (listed < all) {
-    absl::StrAppend(&out, "; ", Grouped(listed), " of ", Grouped(all),
-                    ", the others are in <a href=\"summary.csv\">summary.csv</a>, column "
-                    "<code>attention</code>");
-  }
-  absl::StrAppend(&out,
-                  ".</caption>\n<thead><tr><th scope=\"col\" class=\"n\">No.</th><th scope=\"col\">"
-                  "Time (UTC)</th><th scope=\"col\">Kind</th><th scope=\"col\">Why</th><th "
-                  "scope=\"col\">What is known</th></tr></thead>\n<tbody>\n");
-  for (const std::vector<ReportRow>& rows : data.cases) {
-    for (const ReportRow& row : rows) {
-      absl::StrAppend(&out, "<tr><th scope=\"row\" class=\"n\">", Link(row.sequence),
-                      "</th><td class=\"nb\">", ShortTime(row.time), "</td><td class=\"nb\">",
-                      Name(row.kind), "</td><td>", Tags(row.concerns), "</td><td class=\"full\">",
-                      CaseText(row), "</td></tr>\n");
-    }
-  }
-  absl::StrAppend(&out, "</tbody></table>\n");
-}
-
-void AppendExceptions(std::string& out, const ReportData& data) {
-  if (data.exceptions.empty()) return;
-  absl::StrAppend(
-      &out,
-      "<h3>Exceptions</h3>\n<table class=\"cards\"><caption>What certificates say they do not "
-      "cover, in their own words.</caption>\n<thead><tr><th scope=\"col\">Exception</th><th "
-      "scope=\"col\" class=\"n\">Certificates</th><th scope=\"col\">Which</th></tr></thead>\n"
-      "<tbody>\n");
-  for (const auto& [text, ranges] : data.exceptions) {
-    absl::StrAppend(&out, "<tr><td class=\"any full\"><bdi>", Escape(text),
-                    "</bdi></td><td class=\"n\" data-l=\"Certificates:\">", Grouped(ranges.count),
-                    "</td><td class=\"any\">", Ranges(ranges), "</td></tr>\n");
-  }
-  if (data.other_exceptions.count > 0) {
-    absl::StrAppend(&out,
-                    "<tr><td class=\"full\">Other texts; they are in <a "
-                    "href=\"summary.csv\">summary.csv</a></td><td class=\"n\" "
-                    "data-l=\"Certificates:\">",
-                    Grouped(data.other_exceptions.count), "</td><td class=\"any\">",
-                    Ranges(data.other_exceptions), "</td></tr>\n");
-  }
-  absl::StrAppend(&out, "</tbody></table>\n");
-}
-
-void AppendRow(std::string& out, const ReportRow& row) {
   const StateChange* change = row.change.has_value() ? &*row.change : nullptr;
   absl::StrAppend(&out, "<tr><th scope=\"row\" class=\"n\">", Link(row.sequence),
                   "</th><td class=\"nb\">", ShortTime(row.time), "</td><td class=\"nb\">",
@@ -176,7 +44,13 @@ void AppendRow(std::string& out, const ReportRow& row) {
         NumberHtml(change->residuals.kkt_residual, 2), "</td><td class=\"n\" data-l=\"Slack\">",
         NumberHtml(change->residuals.slack, 2), "</td>");
   }
-  absl::StrAppend(&out, "<td>", Tags(row.concerns), "</td></tr>\n");
+  absl::StrAppend(&out, "<td class=\"full\"",
+                  row.destroyed.has_value() ? " data-l=\"Keys destroyed\"" : "", ">");
+  if (row.destroyed.has_value()) {
+    absl::StrAppend(&out, "in ", Link(row.destroyed->sequence), ", ",
+                    ShortTime(row.destroyed->time));
+  }
+  absl::StrAppend(&out, "</td><td>", Tags(concerns), "</td></tr>\n");
 }
 
 void AppendSmallest(std::string& out,
@@ -235,42 +109,6 @@ std::string CertificateStem(uint64_t sequence) {
   return absl::StrFormat("certificates/%03d/%06d", sequence / 1000, sequence);
 }
 
-void AppendAttention(std::string& out, const ReportData& data) {
-  OpenSection(out, "attention", "What needs attention");
-  if (data.certificates == 0) {
-    absl::StrAppend(&out,
-                    "<p class=\"verdict\">There are no certificates, so nothing needs "
-                    "attention.</p>\n</section>\n");
-    return;
-  }
-  if (data.concerned == 0) {
-    absl::StrAppend(
-        &out, "<p class=\"verdict\"><strong>Nothing.</strong> ",
-        data.certificates == 1
-            ? "The certificate is not"
-            : absl::StrCat("None of the ", Grouped(data.certificates), " certificates is"),
-        " uncertified, at odds with a refit, held back in part, only bounded or "
-        "excepted.</p>\n</section>\n");
-    return;
-  }
-  absl::StrAppend(
-      &out, "<p class=\"verdict bad\"><strong>", Certificates(data.concerned), "</strong> of ",
-      Grouped(data.certificates), data.concerned == 1 ? " needs" : " need",
-      " attention.</p>\n<table class=\"cards\"><thead><tr><th scope=\"col\">Why</th><th "
-      "scope=\"col\" "
-      "class=\"n\">Certificates</th><th scope=\"col\">Meaning</th></tr></thead><tbody>\n");
-  for (size_t i = 0; i < kConcerns; ++i) {
-    const Concern concern = static_cast<Concern>(i);
-    absl::StrAppend(&out, "<tr><th scope=\"row\" class=\"nb\">", Name(concern),
-                    "</th><td class=\"n\" data-l=\"Certificates:\">", Grouped(data.concerns[i]),
-                    "</td><td class=\"full\">", Meaning(concern), "</td></tr>\n");
-  }
-  absl::StrAppend(&out, "</tbody></table>\n");
-  AppendCases(out, data);
-  AppendExceptions(out, data);
-  absl::StrAppend(&out, "</section>\n");
-}
-
 void AppendErasures(std::string& out, const ReportData& data) {
   OpenSection(out, "erasures", "Erasures over time");
   if (data.certificates == 0) {
@@ -294,10 +132,11 @@ void AppendErasures(std::string& out, const ReportData& data) {
       "erased tokens on request",
       "replaced the content of tokens under the same ids",
       "took tokens out to keep a budget",
-      "destroyed the keys of an earlier erasure",
+      "destroyed the keys of earlier erasures",
       "compared the served state with one solved from scratch",
       "removed the tenant with all its memories",
-      "handed the log over to its next key"};
+      "handed the log over to its next key",
+      "went on from a copy and took out again what had come back with it"};
   for (size_t i = 0; i < kReportKinds; ++i) {
     if (data.kinds.certificates[i] == 0) continue;
     absl::StrAppend(
@@ -443,8 +282,10 @@ void AppendCertificates(std::string& out, const ReportData& data) {
       "</th><th scope=\"col\" class=\"n\">Margin</th><th scope=\"col\" class=\"n\">Error</th><th "
       "scope=\"col\" class=\"n\">Reserve</th><th scope=\"col\">Verdict</th><th scope=\"col\" "
       "class=\"n\">KKT residual</th><th scope=\"col\" class=\"n\">Slack</th><th scope=\"col\">"
-      "Attention</th></tr></thead>\n<tbody>\n");
-  for (auto row = data.newest.rbegin(); row != data.newest.rend(); ++row) AppendRow(out, *row);
+      "Keys destroyed</th><th scope=\"col\">Attention</th></tr></thead>\n<tbody>\n");
+  for (auto row = data.newest.rbegin(); row != data.newest.rend(); ++row) {
+    AppendRow(out, *row, data.to_the_end);
+  }
   absl::StrAppend(&out, "</tbody></table>\n</section>\n");
 }
 

@@ -36,7 +36,7 @@ td code{font-size:.92em}code.nb{overflow-wrap:normal}
 sup{font-size:.72em;line-height:0}
 pre{margin:.5rem 0;padding:.75rem 1rem;background:var(--wash);border-left:3px solid var(--rule);
 white-space:pre-wrap;overflow-wrap:anywhere;line-height:1.5}
-.figures{display:grid;grid-template-columns:repeat(4,1fr);margin:1.75rem 0 0;border-top:1px solid var(--rule);border-bottom:1px solid var(--rule)}
+.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));margin:1.75rem 0 0;border-top:1px solid var(--rule);border-bottom:1px solid var(--rule)}
 .figures div{min-width:0;overflow-wrap:anywhere;padding:.8rem 1rem .7rem 0}
 .figures dt{font-size:.85rem;color:var(--soft)}
 .figures dd{margin:0;font:600 1.75rem/1.25 var(--serif);font-variant-numeric:lining-nums tabular-nums}
@@ -70,7 +70,7 @@ svg text{font:11.5px var(--sans);font-variant-numeric:tabular-nums;fill:var(--so
 svg .y{text-anchor:end}svg .p{font-size:8.5px}
 .grid{stroke:var(--rule);stroke-width:1}.dash{stroke-dasharray:2 4}.axis,.tick{stroke:var(--soft);stroke-width:1}
 .k-forget{fill:var(--forget)}.k-evict{fill:var(--evict)}.k-edit{fill:var(--edit)}
-.k-none,.k-shredded,.k-retrain-check,.k-key-handover,.k-tenant-closed{fill:var(--other)}
+.k-none,.k-shredded,.k-retrain-check,.k-key-handover,.k-restored,.k-tenant-closed{fill:var(--other)}
 .s1 circle{fill:var(--forget)}.s1 .span{stroke:var(--forget)}
 .s2 circle{fill:var(--paper);stroke:var(--edit);stroke-width:1.6}.s2 .span{stroke:var(--edit)}
 .s1,.s2{opacity:.88}.span{stroke-width:2;stroke-linecap:round}

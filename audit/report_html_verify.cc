@@ -5,6 +5,7 @@
 #include "absl/strings/str_replace.h"
 #include "audit/encoding.h"
 #include "audit/report_html_charts.h"
+#include "audit/report_html_parts.h"
 #include "audit/report_html_sections.h"
 
 namespace lethe::audit {
@@ -26,11 +27,6 @@ field sig | base64 -d > "$T/signature.bin"
 openssl pkeyutl -verify -pubin -keyform DER -inkey "$T/key.der" \
   -rawin -in "$T/signed.bin" -sigfile "$T/signature.bin"
 )sh";
-
-void OpenSection(std::string& out, absl::string_view id, absl::string_view heading) {
-  absl::StrAppend(&out, "<section id=\"", id, "\" aria-labelledby=\"", id, "-h\">\n<h2 id=\"", id,
-                  "-h\">", heading, "</h2>\n");
-}
 
 void Fact(std::string& out, absl::string_view name, absl::string_view html) {
   absl::StrAppend(&out, "<dt>", name, "</dt><dd>", html, "</dd>\n");
@@ -234,6 +230,9 @@ void AppendWords(std::string& out) {
   Fact(out, "Level",
        "What is claimed of a place that held the bytes, such as rows-deleted or key-destroyed; "
        "not-claimed says that nothing is.");
+  Fact(out, "Pending keys",
+       "The rows of an erasure are deleted, and no later certificate says that the keys which they "
+       "were sealed under are destroyed.");
   Fact(out, "Checkpoint",
        "Size and root of the log, signed. Two honest checkpoints of one log "
        "extend each other.");

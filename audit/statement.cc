@@ -16,7 +16,7 @@ namespace {
 constexpr std::array kKinds = {CertificateKind::kForget,       CertificateKind::kEdit,
                                CertificateKind::kEvict,        CertificateKind::kShredded,
                                CertificateKind::kRetrainCheck, CertificateKind::kTenantClosed,
-                               CertificateKind::kKeyHandover};
+                               CertificateKind::kKeyHandover,  CertificateKind::kRestored};
 constexpr std::array kVerdicts = {VerdictClass::kBitIdentical, VerdictClass::kProven,
                                   VerdictClass::kBounded, VerdictClass::kUncertified};
 
@@ -102,6 +102,29 @@ Json ToJson(const ErasureCounts& counts) {
   return json;
 }
 
+Json ToJson(const KeyDestruction& destruction) {
+  Json json = Json::MakeObject();
+  Json epochs = Json::MakeArray();
+  for (const uint64_t epoch : destruction.epochs) epochs.Append(Json::Integer(epoch));
+  json.Set("epochs", std::move(epochs));
+  if (destruction.erasures.has_value()) {
+    Json erasures = Json::MakeObject();
+    erasures.Set("first", Json::Integer(destruction.erasures->first));
+    erasures.Set("last", Json::Integer(destruction.erasures->last));
+    json.Set("erasures", std::move(erasures));
+  }
+  json.Set("keys", Json::Integer(destruction.keys));
+  return json;
+}
+
+Json ToJson(const Restoration& restoration) {
+  Json json = Json::MakeObject();
+  json.Set("reapplied", Json::Integer(restoration.reapplied));
+  json.Set("removed", Json::Integer(restoration.removed));
+  json.Set("size", Json::Integer(restoration.size));
+  return json;
+}
+
 Json ToJson(const StoreErasure& store) {
   Json json = Json::MakeObject();
   json.Set("evidence", Json::String(store.evidence));
@@ -115,6 +138,7 @@ Json Predicate(const CertificateBody& body) {
   json.Set("build", Json::String(body.build));
   if (body.change.has_value()) json.Set("change", ToJson(*body.change));
   json.Set("counts", ToJson(body.counts));
+  if (body.destruction.has_value()) json.Set("destruction", ToJson(*body.destruction));
   Json exceptions = Json::MakeArray();
   for (const std::string& exception : body.exceptions) exceptions.Append(Json::String(exception));
   json.Set("exceptions", std::move(exceptions));
@@ -129,6 +153,7 @@ Json Predicate(const CertificateBody& body) {
     json.Set("previousLeafHash", Json::String(Hex(*body.previous_leaf_hash)));
   }
   json.Set("request", Json::String(Hex(body.request_commitment)));
+  if (body.restoration.has_value()) json.Set("restoration", ToJson(*body.restoration));
   json.Set("sequence", Json::Integer(body.sequence));
   Json stores = Json::MakeArray();
   for (const StoreErasure& store : body.stores) stores.Append(ToJson(store));
@@ -232,6 +257,41 @@ ErasureCounts ReadCounts(JsonReader& parent) {
   return counts;
 }
 
+KeyDestruction ReadDestruction(JsonReader& parent) {
+  JsonReader reader = parent.Child("destruction");
+  KeyDestruction destruction;
+  const Json::Array& epochs = reader.Array("epochs");
+  if (epochs.size() > kMaxEpochs) reader.Fail("epochs", "too many");
+  for (size_t i = 0; i < epochs.size() && i < kMaxEpochs; ++i) {
+    const uint64_t* epoch = epochs[i].as_integer();
+    if (epoch == nullptr) {
+      reader.Fail("epochs", "an element is not an integer");
+      break;
+    }
+    destruction.epochs.push_back(*epoch);
+  }
+  if (reader.Has("erasures")) {
+    JsonReader erasures = reader.Child("erasures");
+    destruction.erasures.emplace();
+    destruction.erasures->first = erasures.Integer("first");
+    destruction.erasures->last = erasures.Integer("last");
+    reader.Adopt(erasures);
+  }
+  destruction.keys = reader.Integer("keys");
+  parent.Adopt(reader);
+  return destruction;
+}
+
+Restoration ReadRestoration(JsonReader& parent) {
+  JsonReader reader = parent.Child("restoration");
+  Restoration restoration;
+  restoration.reapplied = reader.Integer("reapplied");
+  restoration.removed = reader.Integer("removed");
+  restoration.size = reader.Integer("size");
+  parent.Adopt(reader);
+  return restoration;
+}
+
 void ReadLists(JsonReader& parent, CertificateBody& body) {
   const Json::Array& exceptions = parent.Array("exceptions");
   if (exceptions.size() > kMaxExceptions) return parent.Fail("exceptions", "too many");
@@ -259,6 +319,7 @@ CertificateBody ReadPredicate(JsonReader& parent) {
   body.build = reader.String("build");
   if (reader.Has("change")) body.change = ReadChange(reader);
   body.counts = ReadCounts(reader);
+  if (reader.Has("destruction")) body.destruction = ReadDestruction(reader);
   ReadLists(reader, body);
   if (reader.Has("handover")) {
     JsonReader handover = reader.Child("handover");
@@ -269,6 +330,7 @@ CertificateBody ReadPredicate(JsonReader& parent) {
   body.origin = reader.String("origin");
   body.previous_leaf_hash = reader.OptionalHexDigest("previousLeafHash");
   body.request_commitment = reader.HexDigest("request");
+  if (reader.Has("restoration")) body.restoration = ReadRestoration(reader);
   body.sequence = reader.Integer("sequence");
   body.subject_commitment = reader.OptionalHexDigest("subject");
   body.time = reader.String("time");

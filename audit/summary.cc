@@ -48,8 +48,8 @@ void AppendJsonText(std::string& out, absl::string_view text) {
   out.push_back('"');
 }
 
-// The columns, once for all forms. A sink has Integer, Double, Bool, Text, Stores and Texts, each
-// with a name and an optional value (the last two with a list).
+// The columns, once for all forms. A sink has Integer, Double, Bool, Text, Integers, Stores and
+// Texts, each with a name and an optional value (the last three with a list).
 template <typename Sink>
 void VisitColumns(const SummaryEntry& entry, Sink&& sink) {
   using Integer = std::optional<uint64_t>;
@@ -74,6 +74,15 @@ void VisitColumns(const SummaryEntry& entry, Sink&& sink) {
       change != nullptr && change->selection.has_value() ? &*change->selection : nullptr;
   const auto selected = [&](uint64_t Selection::*value) {
     return selection == nullptr ? Integer() : Integer(selection->*value);
+  };
+  const KeyDestruction* destruction = body.destruction.has_value() ? &*body.destruction : nullptr;
+  const auto destroyed = [&](uint64_t SequenceSpan::*end) {
+    return destruction == nullptr || !destruction->erasures.has_value()
+               ? Integer()
+               : Integer((*destruction->erasures).*end);
+  };
+  const auto restored = [&](uint64_t Restoration::*value) {
+    return body.restoration.has_value() ? Integer((*body.restoration).*value) : Integer();
   };
   const RefitComparison* refit =
       change != nullptr && change->refit.has_value() ? &*change->refit : nullptr;
@@ -114,6 +123,14 @@ void VisitColumns(const SummaryEntry& entry, Sink&& sink) {
   sink.Integer("taken_reserve", selected(&Selection::reserve));
   sink.Integer("taken_surplus", selected(&Selection::surplus));
   sink.Integer("retained", selected(&Selection::retained));
+  sink.Integer("destroyed_first", destroyed(&SequenceSpan::first));
+  sink.Integer("destroyed_last", destroyed(&SequenceSpan::last));
+  sink.Integer("destroyed_keys", destruction == nullptr ? Integer() : Integer(destruction->keys));
+  sink.Integers("destroyed_epochs",
+                destruction == nullptr ? std::vector<uint64_t>() : destruction->epochs);
+  sink.Integer("restored_size", restored(&Restoration::size));
+  sink.Integer("restored_reapplied", restored(&Restoration::reapplied));
+  sink.Integer("restored_removed", restored(&Restoration::removed));
   sink.Text("id", entry.id);
   sink.Text("leaf_hash", Hex(entry.leaf_hash));
   sink.Text("keyid", entry.keyid);
@@ -136,6 +153,7 @@ struct NameSink {
   void Double(absl::string_view name, std::optional<double>) { names.emplace_back(name); }
   void Bool(absl::string_view name, std::optional<bool>) { names.emplace_back(name); }
   void Text(absl::string_view name, const std::optional<std::string>&) { names.emplace_back(name); }
+  void Integers(absl::string_view name, const std::vector<uint64_t>&) { names.emplace_back(name); }
   void Stores(absl::string_view name, const std::vector<StoreErasure>&) {
     names.emplace_back(name);
   }
@@ -157,6 +175,9 @@ struct CsvSink {
   }
   void Text(absl::string_view, const std::optional<std::string>& value) {
     Field(value.has_value() ? CsvText(*value) : "");
+  }
+  void Integers(absl::string_view, const std::vector<uint64_t>& values) {
+    Field(values.empty() ? "" : CsvText(absl::StrJoin(values, " ")));
   }
   void Stores(absl::string_view, const std::vector<StoreErasure>& stores) {
     Field(CsvText(absl::StrJoin(stores, " | ", [](std::string* out, const StoreErasure& store) {
@@ -196,6 +217,11 @@ struct JsonSink {
     Key(name);
     AppendJsonText(line, *value);
   }
+  void Integers(absl::string_view name, const std::vector<uint64_t>& values) {
+    if (values.empty()) return;
+    Key(name);
+    absl::StrAppend(&line, "[", absl::StrJoin(values, ","), "]");
+  }
   void Stores(absl::string_view name, const std::vector<StoreErasure>& stores) {
     Key(name);
     line.push_back('[');
@@ -225,6 +251,8 @@ struct JsonSink {
 
 absl::string_view Name(Concern concern) {
   switch (concern) {
+    case Concern::kPendingKeys:
+      return "pending-keys";
     case Concern::kUncertified:
       return "uncertified";
     case Concern::kNotIdentical:

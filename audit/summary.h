@@ -25,16 +25,17 @@ namespace lethe::audit {
 
 // Why a certificate belongs on the first page, the gravest first.
 enum class Concern : uint8_t {
+  kPendingKeys,   // no later certificate says that the keys are destroyed (key_ledger.h)
   kUncertified,   // nothing is claimed of the state after
   kNotIdentical,  // a cold refit gave other bits
   kHeld,          // tokens matched and were held back
   kBounded,       // neither the partition nor the weights are proven, only the gap is known
   kExcepted,      // the certificate names something that it does not cover
 };
-inline constexpr size_t kConcerns = 5;
-// "uncertified", "not-identical", "held", "bounded", "excepted".
+inline constexpr size_t kConcerns = 6;
+// "pending-keys", "uncertified", "not-identical", "held", "bounded", "excepted".
 absl::string_view Name(Concern concern);
-// In that order, each at most once.
+// In that order, each at most once. Never kPendingKeys, of which the certificates after it decide.
 std::vector<Concern> ConcernsOf(const CertificateBody& body);
 
 // A certificate and what is not in its body. `body` must outlive the entry.

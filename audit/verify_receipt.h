@@ -31,8 +31,7 @@ absl::StatusOr<Receipt> ParseReceipt(absl::string_view json);
 
 // Whether a certificate is about this request: "yes", "no" or why it only seems to be.
 enum class ReceiptMatch : uint8_t { kNo, kYes, kOtherSubject, kOtherCertificate };
-// `id`: of the certificate. A `shredded` certificate, which names the request of an earlier one, is
-// never the one.
+// `id`: of the certificate. A `shredded` certificate, which is about keys, is never the one.
 ReceiptMatch MatchReceipt(const Receipt& receipt,
                           const CertificateBody& body,
                           absl::string_view id);

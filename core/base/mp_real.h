@@ -3,9 +3,9 @@
 //
 // The precision of a result is that of the innermost PrecisionScope of the thread at the time the
 // number is made. Every operation, exp included, is correctly rounded by MPFR: relative error at
-// most 2^-precision, in an exponent range that never overflows here; what underflows (exp below
-// -10^18) is absolutely smaller than any bound. Threads: values; the
-// precision is per thread.
+// most 2^-precision, in an exponent range (2^30) that never overflows here; what underflows (exp
+// below -7 10^8) is absolutely smaller than any bound. Threads: values; the precision is per
+// thread.
 #ifndef LETHE_CORE_BASE_MP_REAL_H_
 #define LETHE_CORE_BASE_MP_REAL_H_
 

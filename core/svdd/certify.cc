@@ -18,6 +18,13 @@
 #include "core/svdd/solver.h"
 
 namespace lethe::svdd {
+namespace {
+
+// Covers what a few roundings to double can add to a number that must stay a lower bound.
+constexpr double kShrink = 1 - 0x1p-40;
+
+}  // namespace
+
 bool Solver::SweepFindsViolators(double slack) {
   Sweep(slack);
   for (const Violator& violator : violators_) pool_.Set(violator.group, drift_);
@@ -61,16 +68,34 @@ int Solver::TieBits() const {
 // A lower bound on the gradients of the groups in the pool, in units of g. The contested are at 0.
 double Solver::ReserveSlack() const {
   if (!contested_.empty()) return 0.0;
-  return std::max(0.0, pool_.LowerBound(drift_) / total_);
+  return std::max(0.0, pool_.LowerBound(drift_) / total_ * kShrink);
+}
+
+// Without a margin: how far mu, as it is held, may be above the upper end of its interval. After
+// BoundedGradients.
+double Solver::UpperEndError() const {
+  double error = 0.0;
+  for (Slot slot = 0; slot < supports_.slots(); ++slot) {
+    if (supports_[slot].role != Role::kError) continue;
+    error = std::max(error, 1.01 * (gradient_errors_[slot] + std::max(0.0, gradients_[slot].hi)));
+  }
+  return error;
 }
 
 Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
   certificate = {};
+  const std::vector<Slot>& margin = supports_.margin();
+  if (margin.empty()) {
+    if (!ErrorGroupsHoldTotal()) {
+      SolveByActiveSet({});
+      return Finding::kViolated;
+    }
+    supports_.SetMuToUpperEnd();
+  }
   AddDrift();
   Proof& proof = certificate.proof;
   proof.decided_by_solver = true;
   proof.precision_bits = kDoubleDoubleBits;
-  const std::vector<Slot>& margin = supports_.margin();
   supports_.BoundedGradients(gradients_, gradient_errors_);
 
   Enclosure<double> bounds;
@@ -104,17 +129,8 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
     proof.lambda_min = lambda;
     proof.condition = trace / lambda;
   }
-  if (margin.empty() && !ErrorGroupsHoldTotal()) {
-    SolveByActiveSet({});
-    return Finding::kViolated;
-  }
-  if (margin.empty()) {
-    // The weights are exact; mu stands at its upper end, known to within this.
-    for (Slot slot = 0; slot < supports_.slots(); ++slot) {
-      if (supports_[slot].role != Role::kError) continue;
-      bounds.mu = std::max(bounds.mu, gradient_errors_[slot]);
-    }
-  }
+  // The weights are exact then, and mu stands at its upper end.
+  if (margin.empty()) bounds.mu = UpperEndError();
   certificate.slack = bounds.Slack();
   if (SweepFindsViolators(bounds.Slack())) return Finding::kViolated;
   if (!contested_.empty()) return Finding::kUndecided;
@@ -178,7 +194,7 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
   }
   proof.weight_bound = bounds.weight / total_;
   proof.decision_bound = bounds.Slack() / total_;
-  proof.slack = std::min(slack, ReserveSlack());
+  proof.slack = std::min(std::max(0.0, slack * kShrink), ReserveSlack());
   return Finding::kPublished;
 }
 
@@ -227,7 +243,8 @@ Solver::Finding Solver::CertifyMp(int bits,
         left_margin = true;
         continue;
       }
-      slack = std::min({slack, ToDouble(rung.weight(i)) / total_, ToDouble(room) / total_});
+      slack = std::min({slack, ToDouble(rung.weight(i) - bounds.weight) / total_,
+                        ToDouble(room - bounds.weight) / total_});
     }
     if (left_margin) {
       if (supports_.margin().empty()) supports_.SetMuToUpperEnd();
@@ -248,11 +265,12 @@ Solver::Finding Solver::CertifyMp(int bits,
     // Including that the stored weights and mu are double-doubles.
     double scale_max = 1.0;
     for (const GroupIndex group : rung.groups()) scale_max = std::max(scale_max, Scale(group));
-    const double slack_double =
+    double slack_double =
         ToDouble(slack_mp) + 0x1p-100 * (total_ * scale_max + std::abs(supports_.mu.hi));
+    supports_.BoundedGradients(gradients_, gradient_errors_);
+    if (!rung.has_margin()) slack_double += UpperEndError();
     if (SweepFindsViolators(slack_double)) return Finding::kViolated;
 
-    supports_.BoundedGradients(gradients_, gradient_errors_);
     // Signs of gradients: error groups, and reserve groups that double-double left open.
     std::vector<std::pair<GroupIndex, bool>> open;  // and whether it is an error group
     for (size_t i = 0; i < rung.groups().size(); ++i) {
@@ -262,7 +280,7 @@ Solver::Finding Solver::CertifyMp(int bits,
       const Gradient gradient{gradients_[slot], gradient_errors_[slot]};
       const double error = gradient.error + Scale(group) * slack_double;
       if (SignOf(gradient.h, error, false) == Sign::kNegative) {
-        slack = std::min(slack, -gradient.h.hi / total_);
+        slack = std::min(slack, (-gradient.h.hi - error) / total_);
       } else {
         open.emplace_back(group, true);
       }
@@ -296,19 +314,19 @@ Solver::Finding Solver::CertifyMp(int bits,
       if (sign == (is_error ? Sign::kPositive : Sign::kNegative)) {
         return RepairMp(bits) ? Finding::kViolated : Finding::kUndecided;
       }
-      slack =
-          std::min(slack, sign == Sign::kTie ? 0.0 : std::abs(ToDouble(gradient.value)) / total_);
+      slack = std::min(slack, sign == Sign::kTie
+                                  ? 0.0
+                                  : ToDouble(Abs(gradient.value) - gradient.error) / total_);
     }
 
     // All signs are right; now the roundings. Exact midpoints (or zeros, for mu) stay open on every
-    // rung.
+    // rung. A mu that may be zero is zero when nothing else within its error is a double; one that
+    // is not has midpoints like any other number.
     const MpReal total(total_);
     const auto round_mu = [&](const MpReal& value, const MpReal& error) {
-      const bool nonzero = Abs(value) > error;
-      const bool below_subnormals = error < MpReal::PowerOfTwo(-1080);
-      return RoundToNearest(
-          value / total, error / total,
-          below_subnormals || (nonzero && rung.TieAllowed(error, ToDouble(Abs(value)))));
+      const bool tie = Abs(value) > error ? rung.TieAllowed(error, ToDouble(Abs(value)))
+                                          : error < MpReal::PowerOfTwo(-1080);
+      return RoundToNearest(value / total, error / total, tie);
     };
     if (rung.has_margin()) {
       certificate.mu = round_mu(mu, mu_error);
@@ -346,14 +364,14 @@ Solver::Finding Solver::CertifyMp(int bits,
     Proof& proof = certificate.proof;
     proof.decided_by_solver = true;
     proof.precision_bits = bits;
-    proof.weight_bound = ToDouble(bounds.weight) / total_;
+    proof.weight_bound = ToDouble(bounds.weight) / total_ + 0x1p-1074;
     proof.decision_bound = ToDouble(slack_mp) / total_;
     proof.residual = proof.decision_bound;
     proof.lambda_min = ToDouble(rung.lambda());
     proof.condition = rung.has_margin() ? static_cast<double>(supports_.margin().size()) *
                                               rung.kmax() / proof.lambda_min
                                         : 0.0;
-    proof.slack = std::min(slack, ReserveSlack());
+    proof.slack = std::min(std::max(0.0, slack * kShrink), ReserveSlack());
     certificate.slack = slack_double;
     return Finding::kPublished;
   }

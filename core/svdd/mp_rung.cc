@@ -68,7 +68,8 @@ MpRung::MpRung(MpKernelValues& values,
     if (supports[slot].role == SupportSet::Role::kError) add(slot, false);
   }
   gram_.assign(margin_ * margin_, nullptr);
-  if (below != nullptr && std::ranges::equal(below->margin_groups(), margin_groups())) {
+  if (below != nullptr && below->factor_usable_ == factor_usable_ &&
+      std::ranges::equal(below->margin_groups(), margin_groups())) {
     below_ = std::move(below);
   }
 }

@@ -4,12 +4,14 @@
 // Reads the groups with weight from a SupportSet (margin to be solved, error groups at their caps).
 // The system is solved by refinement: residuals at this rung's precision, corrections from the rung
 // below, which has half the bits and does the same; the lowest takes them from the factor of the
-// walk. Only where that factor is none does a rung make its own. Whatever the corrections are
-// worth, the enclosure is of the residual at the end and of a bound on the smallest eigenvalue that
-// holds for the exact matrix (docs/math.md, section 4).
+// walk. Only where there is none, or it proves nothing about the eigenvalue, or its corrections are
+// worth nothing, does a rung make its own. Whatever they are worth, the enclosure is of the
+// residual at the end and of a bound on the smallest eigenvalue that holds for the exact matrix
+// (docs/math.md, section 4).
 //
 // Cost: one exp a pair of groups, O(|S|^2) multiplications of `bits` bits, and O(|S|^3) operations
-// once: in double-double, or of as many bits as the factor needs. Threads: compatible.
+// once: in double-double, or of as many bits as the factor needs. Memory: bits / 8 and about 100
+// bytes a pair of groups, at each precision that was tried. Threads: compatible.
 #ifndef LETHE_CORE_SVDD_MP_RUNG_H_
 #define LETHE_CORE_SVDD_MP_RUNG_H_
 
@@ -49,7 +51,7 @@ class MpRung {
  public:
   // `values` and `supports` must outlive it; the margin must not change meanwhile. `factor_usable`:
   // whether supports has a factor of it. `below`: a rung of half the bits to take corrections from,
-  // or null; used where its margin is this one.
+  // or null; used where its margin and what it says of the factor are this one's.
   MpRung(MpKernelValues& values,
          double total,
          const SupportSet& supports,

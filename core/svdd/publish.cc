@@ -61,7 +61,8 @@ std::optional<Snapshot> Solver::Publish() {
   if (reuse) {
     ReturnContested();
     const bool violated = SweepFindsViolators(certified_->slack);
-    reuse = !violated && contested_.empty();
+    // The sweep compares every weight with what it was: it must have been about this point.
+    reuse = !violated && contested_.empty() && drift_ == certified_drift_;
     if (violated) Settle();
   }
   if (!reuse) {

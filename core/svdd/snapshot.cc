@@ -46,8 +46,10 @@ Readout Snapshot::Query(std::span<const double> query, bool want_shares) const {
   for (size_t i = 0; i < supports.size(); ++i) {
     exponents.push_back(kernel::Exponent(options.kernel, query, {keys.data() + i * d, d}));
   }
-  for (const DoubleDouble& exponent : exponents) {
-    if (largest == nullptr || exponent > *largest) largest = &exponent;
+  // Of a weight that is so small that it was rounded to 0 nothing is left in any answer.
+  for (size_t i = 0; i < supports.size(); ++i) {
+    if (supports[i].alpha == 0.0) continue;
+    if (largest == nullptr || exponents[i] > *largest) largest = &exponents[i];
   }
   const DoubleDouble shift = *largest;
 
@@ -56,7 +58,8 @@ Readout Snapshot::Query(std::span<const double> query, bool want_shares) const {
   if (want_shares) result.shares.reserve(supports.size());
   double denominator = 0.0;
   for (size_t i = 0; i < supports.size(); ++i) {
-    const double weight = supports[i].alpha * kernel::ExpDouble(exponents[i] - shift);
+    const double alpha = supports[i].alpha;
+    const double weight = alpha == 0.0 ? 0.0 : alpha * kernel::ExpDouble(exponents[i] - shift);
     denominator += weight;
     if (want_shares) result.shares.push_back(weight);
     for (size_t k = 0; k < m; ++k) result.value[k] += weight * values[i * m + k];

@@ -27,8 +27,10 @@ struct Proof {
   // and empty phases, whose weights are 1/n by definition (bounds are 0 there but for the
   // readout's).
   bool decided_by_solver = false;
-  int precision_bits = 0;     // 106: double-double; more: a higher rung
-  double residual = 0.0;      // |KKT residual| of the refined solution before rounding
+  int precision_bits = 0;  // 106: double-double; more: a higher rung
+  // |KKT residual| of the refined solution before rounding; above the first rung a bound on what it
+  // can do to a gradient.
+  double residual = 0.0;
   double weight_bound = 0.0;  // |a - a*|_2 of the refined solution before rounding
   // On the decision function, rounding of weights and mu included; for exp_dot per unit of
   // sqrt(kappa(q, q)) where that is above 1.
@@ -82,9 +84,10 @@ class Snapshot {
   std::vector<double> values;          // row-major, supports.size() x value_dimension
   double largest_value = 0.0;          // max |v| over `values`; value bounds are shares of it
 
-  // Requires phase != kEmpty, query.size() == key_dimension, finite coordinates. Cost
-  // O(supports (d + m)). Deterministic: the same bits on every machine (own exp, fixed order).
-  // `want_shares` fills Readout::shares.
+  // Requires phase != kEmpty, query.size() == key_dimension, finite coordinates, and for kernel_sum
+  // and decision (their bound too) a query that kernel::ValidateKey takes: an exponent of exp_dot
+  // above 709 counts as 709 there. Cost O(supports (d + m)). Deterministic: the same bits on every
+  // machine (own exp, fixed order). `want_shares` fills Readout::shares.
   Readout Query(std::span<const double> query, bool want_shares) const;
 };
 

@@ -163,6 +163,7 @@ class Solver {
   int TieBits() const;
   void AddPublicationRounding(Certificate& certificate) const;
   double ReserveSlack() const;
+  double UpperEndError() const;
   double ReserveGap(const Proof& proof) const;
   double QuadraticForm(const std::vector<SupportToken>& supports) const;
   std::optional<Certificate> Certify();

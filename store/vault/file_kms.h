@@ -4,18 +4,20 @@
 //   <folder>/kek-0000000001  one file an epoch: mode 0400 (0600 is taken too), the same owner, a
 //                            regular file with one name
 //
-// File, 64 bytes, integers little-endian:
-//    0   8  "LETHEKEK"
-//    8   4  version = 1
-//   12   4  epoch
-//   16  32  key
-//   48  16  SHA-256("lethe-kek-file" 00 01 || bytes 0 to 47), first 16 bytes
+//   <folder>/.end-kek-*      zeros, in a folder whose keys were all destroyed: no key is ever made
+//                            in it again, so that no epoch has two keys
 //
-// A file appears under its name complete and synced, or not at all. Destroying one renames it to
-// ".old-*", overwrites it with zeros, syncs, reads it back, unlinks, syncs the folder. Open
-// finishes what a crash left: it erases ".old-*", and ".new-*" of a creation. File systems and
-// disks may keep blocks that were overwritten: where that matters, the folder belongs on an
-// encrypted or a small, dedicated device, or the KEK into another Kms.
+// kek_folder.h has the bytes of a file. A file appears under its name complete and synced, or not
+// at all. Destroying one renames it to ".old-*", overwrites it with zeros, syncs, reads it back,
+// unlinks, syncs the folder; the last one of DestroyAll is renamed to ".end-*" and stays. Open
+// finishes what a crash left: it erases ".old-*", ".new-*" of a creation, and ".end-*".
+//
+// What reading back shows: before it, the kernel is asked to drop its cached pages of the file
+// (POSIX_FADV_DONTNEED, which file systems in RAM ignore), so that the zeros come from where the
+// file system put them. It does not show that they lie on the same cells of the device as the key
+// did: file systems that copy on write, SSDs, snapshots and backups keep blocks that were
+// overwritten. Where that matters, the folder belongs on an encrypted or a small, dedicated device,
+// or the KEK into another Kms.
 //
 // The keys are read once, when the folder is opened, and kept in SecretBytes.
 //
@@ -33,10 +35,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "store/vault/kek_folder.h"
 #include "store/vault/kms.h"
 #include "store/vault/sealing.h"
 
@@ -49,13 +53,18 @@ class FileKms final : public Kms {
 
   // Makes the folder, whose parent exists, and epoch 1. ALREADY_EXISTS when the folder holds a KEK;
   // an empty folder of the right mode and owner is taken (what a crash in Create leaves).
+  // FAILED_PRECONDITION for one whose keys were all destroyed.
   static absl::StatusOr<std::unique_ptr<FileKms>> Create(const std::string& folder);
   static absl::StatusOr<std::unique_ptr<FileKms>> Open(const std::string& folder);
-  ~FileKms() override;
+  // The end of a tenant: destroys every key and removes the folder, whether Open would take it or
+  // not. Idempotent, to be repeated after an error; requires that no FileKms has the folder open.
+  // Returns the last epoch, 0 when the folder was empty or gone. FAILED_PRECONDITION names a file
+  // that is not ours; the keys are destroyed all the same.
+  static absl::StatusOr<uint32_t> Remove(const std::string& folder);
   FileKms(const FileKms&) = delete;
   FileKms& operator=(const FileKms&) = delete;
 
-  std::string Location() const override { return path_; }
+  std::string Location() const override { return folder_.path(); }
   absl::StatusOr<std::vector<uint32_t>> Epochs() override;
   absl::StatusOr<std::vector<std::string>> Wrap(uint32_t epoch,
                                                 std::span<const KeyToWrap> keys) override;
@@ -66,23 +75,18 @@ class FileKms final : public Kms {
   absl::Status DestroyAll() override;
 
  private:
-  FileKms(std::string path, int folder) : path_(std::move(path)), folder_(folder) {}
+  explicit FileKms(KekFolder folder) : folder_(std::move(folder)) {}
 
-  // Reads every KEK and finishes what a crash left.
+  // Finishes what a crash left and reads every KEK.
   absl::Status Load();
-  // From the file, checked.
-  absl::StatusOr<SecretBytes> ReadKey(uint32_t epoch) const;
   absl::Status CreateEpoch(uint32_t epoch);
-  // Overwrites, unlinks and syncs; OK when there is no such file.
-  absl::Status Erase(const std::string& name) const;
-  absl::Status EraseEpoch(uint32_t epoch) const;
   // Whether the file of the current epoch still holds the key that is in use.
   absl::Status ProveCurrent(uint32_t current);
   absl::StatusOr<SealingKey*> Find(uint32_t epoch);
 
-  std::string path_;
-  int folder_;  // open as long as this object lives, so that every name is looked up in it
+  KekFolder folder_;
   std::map<uint32_t, SealingKey> keys_;
+  bool ended_ = false;
 };
 
 }  // namespace lethe::store

@@ -1,14 +1,13 @@
 #include "store/vault/key_store.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <map>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
@@ -23,29 +22,39 @@ constexpr size_t kUidBytes = 32;
 constexpr absl::string_view kRestoreAdvice =
     "; restore keys.db and the KEKs from copies of the same time";
 
-absl::Status Prefixed(const absl::Status& status, absl::string_view prefix) {
-  absl::Status result(status.code(), absl::StrCat(prefix, ": ", status.message()));
-  status.ForEachPayload([&result](absl::string_view type, const absl::Cord& payload) {
-    result.SetPayload(type, payload);
-  });
-  return result;
+constexpr absl::string_view kDraftSuffix = ".new";
+
+bool Exists(const std::string& path) {
+  struct stat info = {};
+  return ::lstat(path.c_str(), &info) == 0;
 }
 
-absl::Status SyncFolderOf(const std::string& path) {
-  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  const std::string folder = parent.empty() ? "." : parent.string();
-  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool synced = file >= 0 && ::fsync(file) == 0;
-  const int error = errno;
-  if (file >= 0) ::close(file);
-  if (synced) return absl::OkStatus();
+// SQLite passes over an I/O error while it changes a new file to the write-ahead log: it answers
+// "wal" and goes on with a rollback journal, whose removal it does not sync. The file itself tells:
+// bytes 18 and 19 of its header are 2.
+absl::Status CheckWal(const std::string& path) {
+  constexpr size_t kVersions = 18;
+  uint8_t header[kVersions + 2] = {};
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!file.valid()) return SystemError(errno, "read it", path);
+  LETHE_RETURN_IF_ERROR(ReadUpTo(file.get(), header, sizeof header, path).status());
+  if (header[kVersions] == 2 && header[kVersions + 1] == 2) return absl::OkStatus();
   return absl::UnavailableError(
-      absl::StrCat(folder, ": fsync: ", std::generic_category().message(error)));
+      absl::StrCat(path, ": could not be given a write-ahead log; see to the device it lies on"));
+}
+
+// What a crash in Create left, whole or not. It never held a key.
+absl::Status RemoveDraft(const std::string& draft) {
+  for (const absl::string_view suffix : {"", "-wal", "-shm", "-journal"}) {
+    const std::string path = absl::StrCat(draft, suffix);
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+      return SystemError(errno, "remove what an earlier call left", path);
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
-
-KeyStore::RawFile::~RawFile() { ::close(file_); }
 
 KeyStore::KeyStore(std::string path,
                    absl::string_view tenant_uid,
@@ -56,7 +65,8 @@ KeyStore::KeyStore(std::string path,
       kms_(kms),
       options_(options),
       cache_(options.cached_keys) {
-  LETHE_CHECK(kms != nullptr && options.rewrap_batch >= 1);
+  LETHE_CHECK(kms != nullptr && options.rewrap_batch >= 1 && options.destroy_batch >= 1 &&
+              options.evidence_batch >= 1 && options.wrap_block >= 1);
 }
 
 KeyStore::~KeyStore() = default;
@@ -70,14 +80,46 @@ absl::StatusOr<std::unique_ptr<KeyStore>> KeyStore::Create(const std::string& pa
                                                            Kms* kms,
                                                            const KeyStoreOptions& options) {
   LETHE_RETURN_IF_ERROR(CheckHex("tenant uid", tenant_uid, kUidBytes));
+  if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat(path, ": exists"));
+  const std::string log = absl::StrCat(path, "-wal");
+  if (Exists(log)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        log, ": is the log of a key store that is not there; put that back, or move the log away"));
+  }
+  const std::string draft = absl::StrCat(path, kDraftSuffix);
+  LETHE_RETURN_IF_ERROR(RemoveDraft(draft));
+  {
+    KeyStore maker(draft, tenant_uid, kms, options);
+    LETHE_ASSIGN_OR_RETURN(maker.db_,
+                           Database::Open(draft, Database::Mode::kCreate, kKeyStoreIdentity));
+    LETHE_RETURN_IF_ERROR(maker.MakeTables());
+    LETHE_RETURN_IF_ERROR(maker.db_->CheckpointTruncate());
+  }  // closing removes the log, which is empty
+  if (Exists(absl::StrCat(draft, "-wal"))) {
+    return absl::UnavailableError(absl::StrCat(draft, ": its log was not removed"));
+  }
+  LETHE_RETURN_IF_ERROR(CheckWal(draft));
   std::unique_ptr<KeyStore> store(new KeyStore(path, tenant_uid, kms, options));
-  LETHE_ASSIGN_OR_RETURN(store->db_,
-                         Database::Open(path, Database::Mode::kCreate, kKeyStoreIdentity));
-  LETHE_RETURN_IF_ERROR(store->OpenRaw());
-  LETHE_RETURN_IF_ERROR(store->MakeTables());
-  LETHE_RETURN_IF_ERROR(store->db_->CheckpointTruncate());
-  LETHE_RETURN_IF_ERROR(SyncFolderOf(path));
-  return store;
+  const absl::Status status = [&]() -> absl::Status {
+    if (::renameat2(AT_FDCWD, draft.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
+      return SystemError(errno, "create it", path);
+    }
+    return store->OpenNew();
+  }();
+  if (status.ok()) return store;
+  store.reset();
+  // It holds no key; what cannot be removed is a whole key store.
+  if (!absl::IsAlreadyExists(status)) {
+    (void)::unlink(log.c_str());
+    (void)::unlink(path.c_str());
+  }
+  return status;
+}
+
+absl::Status KeyStore::OpenNew() {
+  LETHE_RETURN_IF_ERROR(SyncFolder(FolderOf(path_)));
+  LETHE_ASSIGN_OR_RETURN(db_, Database::Open(path_, Database::Mode::kOpen, kKeyStoreIdentity));
+  return OpenRaw();
 }
 
 absl::StatusOr<std::unique_ptr<KeyStore>> KeyStore::Open(const std::string& path,
@@ -94,20 +136,16 @@ absl::StatusOr<std::unique_ptr<KeyStore>> KeyStore::Open(const std::string& path
 }
 
 absl::Status KeyStore::OpenRaw() {
-  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
-    return absl::UnavailableError(
-        absl::StrCat(path_, ": cannot read it: ", std::generic_category().message(errno)));
-  }
-  raw_ = std::make_unique<RawFile>(file);
-  return absl::OkStatus();
+  raw_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  return raw_.valid() ? absl::OkStatus() : SystemError(errno, "read it", path_);
 }
 
 absl::Status KeyStore::MakeTables() {
   LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(db_.get()));
   LETHE_RETURN_IF_ERROR(db_->Execute(
       "CREATE TABLE store (id INTEGER PRIMARY KEY CHECK (id = 1), tenant_uid TEXT NOT NULL) STRICT;"
-      "CREATE TABLE epochs (epoch INTEGER PRIMARY KEY, wraps INTEGER NOT NULL) STRICT;"
+      "CREATE TABLE epochs (epoch INTEGER PRIMARY KEY, wraps INTEGER NOT NULL,"
+      " ending INTEGER NOT NULL DEFAULT 0 CHECK (ending IN (0, 1))) STRICT;"
       "CREATE TABLE slots (slot INTEGER PRIMARY KEY,"
       " body BLOB NOT NULL CHECK (length(body) = 96)) STRICT"));
   {
@@ -231,116 +269,6 @@ absl::StatusOr<std::vector<uint64_t>> KeyStore::LiveSlots(uint64_t after, uint32
     if (!row) return slots;
     slots.push_back(static_cast<uint64_t>(select.ColumnInt(0)));
   }
-}
-
-// --- Wrapping
-
-absl::Status KeyStore::CountWraps(uint32_t epoch, uint64_t count) {
-  uint64_t before = 0;
-  {
-    LETHE_ASSIGN_OR_RETURN(Statement select,
-                           db_->Prepare("SELECT wraps FROM epochs WHERE epoch = ?1"));
-    LETHE_ASSIGN_OR_RETURN(const bool row, select.Int(1, epoch).Step());
-    if (row) before = static_cast<uint64_t>(select.ColumnInt(0));
-  }
-  if (before > options_.max_wraps_per_epoch || count > options_.max_wraps_per_epoch - before) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(path_, ": epoch ", epoch, " of the KEK has wrapped ", before,
-                     " keys, at most ", options_.max_wraps_per_epoch, "; rotate the KEK"));
-  }
-  LETHE_ASSIGN_OR_RETURN(Statement upsert,
-                         db_->Prepare("INSERT INTO epochs (epoch, wraps) VALUES (?1, ?2)"
-                                      " ON CONFLICT (epoch) DO UPDATE SET wraps = excluded.wraps"));
-  return upsert.Int(1, epoch).Int(2, static_cast<int64_t>(before + count)).Run();
-}
-
-absl::StatusOr<std::vector<std::string>> KeyStore::WrapKeys(uint32_t epoch,
-                                                            std::span<const uint64_t> slots,
-                                                            std::span<const SecretBytes> keys) {
-  std::vector<KeyToWrap> to_wrap;
-  to_wrap.reserve(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) {
-    to_wrap.push_back({&keys[i], WrapContext(tenant_uid_, slots[i], epoch)});
-  }
-  LETHE_ASSIGN_OR_RETURN(std::vector<std::string> wrapped, kms_->Wrap(epoch, to_wrap));
-  const bool whole = wrapped.size() == keys.size() &&
-                     std::all_of(wrapped.begin(), wrapped.end(), [](const std::string& bytes) {
-                       return bytes.size() == kWrappedKeyBytes;
-                     });
-  if (whole) return wrapped;
-  return absl::InternalError(absl::StrCat(kms_->Location(), ": wrapped keys of a wrong size"));
-}
-
-// All of one epoch.
-absl::StatusOr<std::vector<SecretBytes>> KeyStore::UnwrapKeys(std::span<const KeySlot> slots) {
-  std::vector<KeyToUnwrap> to_unwrap;
-  to_unwrap.reserve(slots.size());
-  for (const KeySlot& slot : slots) {
-    to_unwrap.push_back({slot.wrapped, WrapContext(tenant_uid_, slot.slot, slot.epoch)});
-  }
-  absl::StatusOr<std::vector<SecretBytes>> keys = kms_->Unwrap(slots[0].epoch, to_unwrap);
-  if (!keys.ok()) {
-    return Prefixed(keys.status(), absl::StrCat(path_, ": key slots ", slots.front().slot, " to ",
-                                                slots.back().slot));
-  }
-  const bool whole = keys->size() == slots.size() &&
-                     std::all_of(keys->begin(), keys->end(), [](const SecretBytes& key) {
-                       return key.size() == kDataKeyBytes;
-                     });
-  if (whole) return keys;
-  return absl::InternalError(absl::StrCat(kms_->Location(), ": unwrapped keys of a wrong size"));
-}
-
-absl::StatusOr<uint64_t> KeyStore::Allocate(uint64_t count) {
-  LETHE_RETURN_IF_ERROR(Health());
-  if (count < 1 || count > kMaxAllocate) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("count: ", count, ", must be 1 to ", kMaxAllocate));
-  }
-  LETHE_ASSIGN_OR_RETURN(const uint32_t epoch, kms_->CurrentEpoch());
-  const uint64_t first = slots_ + 1;
-  std::vector<uint64_t> slots;
-  std::vector<SecretBytes> keys;
-  for (uint64_t i = 0; i < count; ++i) {
-    slots.push_back(first + i);
-    keys.push_back(SecretBytes::Random(kDataKeyBytes));
-  }
-  LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(db_.get()));
-  LETHE_RETURN_IF_ERROR(CountWraps(epoch, count));
-  LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> wrapped, WrapKeys(epoch, slots, keys));
-  {
-    LETHE_ASSIGN_OR_RETURN(Statement insert,
-                           db_->Prepare("INSERT INTO slots (slot, body) VALUES (?1, ?2)"));
-    for (size_t i = 0; i < slots.size(); ++i) {
-      insert.Int(1, ClampToInt64(slots[i]));
-      insert.Blob(2, EncodeSlot(tenant_uid_, {slots[i], epoch, wrapped[i]}));
-      LETHE_RETURN_IF_ERROR(insert.Run());
-    }
-  }
-  LETHE_RETURN_IF_ERROR(transaction.Commit());
-  slots_ += count;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    cache_.Put(slots[i], SealingKey(std::move(keys[i]), 0, options_.max_seals_per_key));
-  }
-  return first;
-}
-
-absl::Status KeyStore::WithKey(uint64_t slot,
-                               uint64_t prior_seals,
-                               absl::FunctionRef<absl::Status(SealingKey&)> use) {
-  LETHE_RETURN_IF_ERROR(Health());
-  SealingKey* key = cache_.Find(slot);
-  if (key == nullptr) {
-    LETHE_ASSIGN_OR_RETURN(const std::string body, ReadBody(slot));
-    if (IsDestroyed(body)) {
-      return absl::FailedPreconditionError(absl::StrCat("key slot ", slot, " was destroyed"));
-    }
-    LETHE_ASSIGN_OR_RETURN(const KeySlot stored, DecodeSlot(tenant_uid_, slot, body));
-    LETHE_ASSIGN_OR_RETURN(std::vector<SecretBytes> keys, UnwrapKeys(std::span(&stored, 1)));
-    key = cache_.Put(slot, SealingKey(std::move(keys[0]), prior_seals, options_.max_seals_per_key));
-  }
-  key->CountAtLeast(prior_seals);
-  return use(*key);
 }
 
 }  // namespace lethe::store

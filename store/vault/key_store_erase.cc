@@ -1,13 +1,9 @@
-// Destroying keys, changing the epoch of the KEK, and the evidence for both.
+// Destroying keys, and the evidence for it.
 #include <fcntl.h>
 #include <openssl/crypto.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
-#include <set>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
@@ -16,14 +12,10 @@
 #include "store/vault/key_store.h"
 
 namespace lethe::store {
-namespace {
-
-constexpr size_t kProveBatch = 1000;
-
-}  // namespace
-
 absl::StatusOr<DestroyResult> KeyStore::Destroy(std::span<const uint64_t> slots) {
-  const std::set<uint64_t> distinct(slots.begin(), slots.end());
+  std::vector<uint64_t> distinct(slots.begin(), slots.end());
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   for (uint64_t slot : distinct) cache_.Evict(slot);
   LETHE_RETURN_IF_ERROR(Health());
   for (size_t i = 0; i < slots.size(); ++i) {
@@ -33,18 +25,32 @@ absl::StatusOr<DestroyResult> KeyStore::Destroy(std::span<const uint64_t> slots)
     }
   }
   DestroyResult result;
-  ResidueScanner scanner;
-  {
+  for (size_t from = 0; from < distinct.size(); from += options_.evidence_batch) {
+    const std::span<const uint64_t> group = std::span<const uint64_t>(distinct).subspan(
+        from, std::min(options_.evidence_batch, distinct.size() - from));
+    ResidueScanner scanner;
+    LETHE_RETURN_IF_ERROR(DestroyRows(group, scanner, result));
+    // From here on these keys are destroyed; what fails now weakens the evidence alone.
+    result.evidence.Update(ProveDestroyed(group, scanner, result));
+  }
+  return result;
+}
+
+absl::Status KeyStore::DestroyRows(std::span<const uint64_t> slots,
+                                   ResidueScanner& scanner,
+                                   DestroyResult& result) {
+  for (size_t from = 0; from < slots.size(); from += options_.destroy_batch) {
+    // So that the log never holds more than one batch.
+    if (from > 0) LETHE_RETURN_IF_ERROR(db_->CheckpointTruncate());
+    uint64_t destroyed = 0;
     LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(db_.get()));
     LETHE_ASSIGN_OR_RETURN(Statement update,
                            db_->Prepare("UPDATE slots SET body = zeroblob(96) WHERE slot = ?1"));
-    for (uint64_t slot : distinct) {
+    const size_t count = std::min(options_.destroy_batch, slots.size() - from);
+    for (uint64_t slot : slots.subspan(from, count)) {
       scanner.AddSlot(slot);
       LETHE_ASSIGN_OR_RETURN(std::string body, ReadBody(slot));
-      if (IsDestroyed(body)) {
-        ++result.already_destroyed;
-        continue;
-      }
+      if (IsDestroyed(body)) continue;
       // Whatever stands there, be it damaged, is what must be gone.
       if (body.size() == kSlotBytes) {
         scanner.AddWrappedKey(absl::string_view(body).substr(kWrappedOffset, kWrappedKeyBytes));
@@ -52,42 +58,52 @@ absl::StatusOr<DestroyResult> KeyStore::Destroy(std::span<const uint64_t> slots)
       OPENSSL_cleanse(body.data(), body.size());
       LETHE_RETURN_IF_ERROR(update.Int(1, ClampToInt64(slot)).Run());
       LETHE_CHECK(db_->Changes() == 1);
-      ++result.destroyed;
+      ++destroyed;
     }
-    if (result.destroyed > 0) LETHE_RETURN_IF_ERROR(transaction.Commit());
+    if (destroyed > 0) LETHE_RETURN_IF_ERROR(transaction.Commit());
+    result.destroyed += destroyed;
+    result.already_destroyed += count - destroyed;
   }
-  // From here on the keys are destroyed; what fails now weakens the evidence alone.
-  result.evidence = [&]() -> absl::Status {
-    LETHE_RETURN_IF_ERROR(Prove(scanner, result.bytes_read, result.rewritten));
-    // SQLite must not answer from its own cache.
-    LETHE_RETURN_IF_ERROR(db_->Execute("PRAGMA shrink_memory"));
-    for (uint64_t slot : distinct) {
-      LETHE_ASSIGN_OR_RETURN(const std::string body, ReadBody(slot));
-      if (!IsDestroyed(body)) {
-        return absl::DataLossError(
-            absl::StrCat(path_, ": key slot ", slot, " does not read as zeros"));
-      }
+  return absl::OkStatus();
+}
+
+absl::Status KeyStore::ProveDestroyed(std::span<const uint64_t> slots,
+                                      ResidueScanner& scanner,
+                                      DestroyResult& result) {
+  uint64_t bytes_read = 0;
+  const absl::Status proved = Prove(scanner, bytes_read, result.rewritten);
+  result.bytes_read += bytes_read;
+  LETHE_RETURN_IF_ERROR(proved);
+  // SQLite must not answer from its own cache.
+  LETHE_RETURN_IF_ERROR(db_->Execute("PRAGMA shrink_memory"));
+  for (uint64_t slot : slots) {
+    LETHE_ASSIGN_OR_RETURN(const std::string body, ReadBody(slot));
+    if (!IsDestroyed(body)) {
+      return absl::DataLossError(
+          absl::StrCat(path_, ": key slot ", slot, " does not read as zeros"));
     }
-    return absl::OkStatus();
-  }();
-  return result;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Residue> KeyStore::Search(ResidueScanner& scanner) {
-  LETHE_ASSIGN_OR_RETURN(Residue residue, scanner.Scan(raw_->get()));
+  LETHE_ASSIGN_OR_RETURN(Residue residue, scanner.Scan(raw_.get()));
   // No locks are lost by closing this one: SQLite locks the database file alone.
   const std::string log = absl::StrCat(path_, "-wal");
-  const int file = ::open(log.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0 && errno == ENOENT) return residue;
-  if (file < 0) {
-    return absl::UnavailableError(
-        absl::StrCat(log, ": cannot read it back: ", std::generic_category().message(errno)));
-  }
-  const absl::StatusOr<Residue> in_log = scanner.Scan(file);
-  ::close(file);
-  if (!in_log.ok()) return in_log.status();
-  if (in_log->bytes_read != 0) {
+  const FileDescriptor file(::open(log.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid() && errno == ENOENT) return residue;
+  if (!file.valid()) return SystemError(errno, "read it back", log);
+  LETHE_ASSIGN_OR_RETURN(const Residue in_log, scanner.Scan(file.get()));
+  if (in_log.bytes_read != 0) {
     return absl::UnavailableError(absl::StrCat(log, ": is not empty after its checkpoint"));
+  }
+  // SQLite does not sync the truncation: after a loss of power the log would be there again, with
+  // the keys as they were before.
+  if (absl::Status synced = Sync(file.get(), log); !synced.ok()) {
+    // The next fsync may claim success, as after a failed checkpoint.
+    broken_ = absl::UnavailableError(
+        absl::StrCat(log, ": could not be synced; close and open the key store again"));
+    return synced;
   }
   return residue;
 }
@@ -95,7 +111,7 @@ absl::StatusOr<Residue> KeyStore::Search(ResidueScanner& scanner) {
 absl::Status KeyStore::Prove(ResidueScanner& scanner, uint64_t& bytes_read, bool& rewritten) {
   LETHE_RETURN_IF_ERROR(db_->CheckpointTruncate());
   LETHE_ASSIGN_OR_RETURN(Residue residue, Search(scanner));
-  if (residue.hits > 0) {
+  if (residue.hits > 0 && residue.bytes_read <= options_.max_rewrite_bytes) {
     rewritten = true;
     if (absl::Status status = db_->Execute("VACUUM"); !status.ok()) {
       // Its own commit may be in the log or not; only a new connection can tell.
@@ -108,98 +124,14 @@ absl::Status KeyStore::Prove(ResidueScanner& scanner, uint64_t& bytes_read, bool
   }
   bytes_read = residue.bytes_read;
   if (residue.hits == 0) return absl::OkStatus();
+  const absl::string_view too_large = residue.bytes_read > options_.max_rewrite_bytes
+                                          ? ", which is too large to be written anew"
+                                          : "";
   return absl::DataLossError(absl::StrCat(path_, ": ", residue.hits,
                                           " copies of destroyed or replaced wrapped keys are"
                                           " in the file, the first at byte ",
-                                          residue.first_offset,
+                                          residue.first_offset, too_large,
                                           "; rotate the KEK, which makes them worthless"));
-}
-
-absl::StatusOr<RotationResult> KeyStore::Rotate() {
-  LETHE_RETURN_IF_ERROR(Health());
-  LETHE_RETURN_IF_ERROR(kms_->Rotate().status());
-  return FinishRotation();
-}
-
-absl::StatusOr<uint64_t> KeyStore::RewrapBatch(uint32_t epoch, std::span<const StoredSlot> batch) {
-  std::map<uint32_t, std::vector<KeySlot>> by_epoch;
-  for (const StoredSlot& stored : batch) {
-    if (IsDestroyed(stored.body)) continue;
-    LETHE_ASSIGN_OR_RETURN(KeySlot slot, DecodeSlot(tenant_uid_, stored.slot, stored.body));
-    if (slot.epoch != epoch) by_epoch[slot.epoch].push_back(std::move(slot));
-  }
-  uint64_t rewrapped = 0;
-  for (auto& [old_epoch, slots] : by_epoch) {
-    LETHE_ASSIGN_OR_RETURN(const std::vector<SecretBytes> keys, UnwrapKeys(slots));
-    std::vector<uint64_t> numbers;
-    for (const KeySlot& slot : slots) numbers.push_back(slot.slot);
-    LETHE_ASSIGN_OR_RETURN(std::vector<std::string> wrapped, WrapKeys(epoch, numbers, keys));
-    for (size_t i = 0; i < slots.size(); ++i) {
-      slots[i].epoch = epoch;
-      slots[i].wrapped = std::move(wrapped[i]);
-    }
-    LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(db_.get()));
-    LETHE_RETURN_IF_ERROR(CountWraps(epoch, slots.size()));
-    LETHE_RETURN_IF_ERROR(WriteBodies(slots));
-    LETHE_RETURN_IF_ERROR(transaction.Commit());
-    rewrapped += slots.size();
-  }
-  return rewrapped;
-}
-
-absl::Status KeyStore::ProveUnder(uint32_t epoch) {
-  LETHE_RETURN_IF_ERROR(db_->Execute("PRAGMA shrink_memory"));
-  uint64_t after = 0;
-  while (true) {
-    LETHE_ASSIGN_OR_RETURN(const std::vector<StoredSlot> batch, ReadBodies(after, kProveBatch));
-    if (batch.empty()) return absl::OkStatus();
-    after = batch.back().slot;
-    std::vector<KeySlot> live;
-    for (const StoredSlot& stored : batch) {
-      if (IsDestroyed(stored.body)) continue;
-      LETHE_ASSIGN_OR_RETURN(KeySlot slot, DecodeSlot(tenant_uid_, stored.slot, stored.body));
-      if (slot.epoch != epoch) {
-        return absl::InternalError(absl::StrCat(path_, ": key slot ", slot.slot,
-                                                " is still wrapped under epoch ", slot.epoch));
-      }
-      live.push_back(std::move(slot));
-    }
-    if (!live.empty()) LETHE_RETURN_IF_ERROR(UnwrapKeys(live).status());
-  }
-}
-
-absl::StatusOr<RotationResult> KeyStore::FinishRotation() {
-  LETHE_RETURN_IF_ERROR(Health());
-  LETHE_ASSIGN_OR_RETURN(std::vector<uint32_t> epochs, kms_->Epochs());
-  if (epochs.empty()) return absl::FailedPreconditionError("KMS: has no KEK");
-  const uint32_t current = epochs.back();
-  epochs.pop_back();
-  RotationResult result;
-  if (epochs.empty()) return result;
-
-  for (uint64_t after = 0;;) {
-    LETHE_ASSIGN_OR_RETURN(const std::vector<StoredSlot> batch,
-                           ReadBodies(after, options_.rewrap_batch));
-    if (batch.empty()) break;
-    after = batch.back().slot;
-    LETHE_ASSIGN_OR_RETURN(const uint64_t rewrapped, RewrapBatch(current, batch));
-    result.rewrapped += rewrapped;
-  }
-  ResidueScanner scanner;
-  for (uint32_t epoch : epochs) scanner.AddEpoch(epoch);
-  uint64_t bytes_read = 0;
-  bool rewritten = false;
-  result.evidence = Prove(scanner, bytes_read, rewritten);
-  // A copy that stayed is one more reason to destroy the epoch that it needs; a file that cannot be
-  // read is none.
-  if (!result.evidence.ok() && !absl::IsDataLoss(result.evidence)) return result.evidence;
-  LETHE_RETURN_IF_ERROR(Health());
-  LETHE_RETURN_IF_ERROR(ProveUnder(current));
-  for (uint32_t epoch : epochs) {
-    LETHE_RETURN_IF_ERROR(kms_->Destroy(epoch));
-    result.destroyed_epochs.push_back(epoch);
-  }
-  return result;
 }
 
 }  // namespace lethe::store

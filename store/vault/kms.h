@@ -71,6 +71,8 @@ class Kms {
   // repeated.
   virtual absl::Status Destroy(uint32_t epoch) = 0;
   // Ends them all, the current one last: the end of the tenant. To be repeated after an error.
+  // Where a KeyStore is open over this object, call KeyStore::DestroyAll, which wipes its cache
+  // first.
   virtual absl::Status DestroyAll() = 0;
 };
 

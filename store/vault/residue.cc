@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kBlockBytes = size_t{1} << 20;
 constexpr size_t kChunkBytes = 8;
+constexpr size_t kLeastDistinct = 5;
 constexpr size_t kHeaderBytes = 16;  // magic, epoch, slot
 constexpr size_t kLeastBytes = kChunkBytes;
 
@@ -30,7 +31,16 @@ Unsigned Load(const char* at) {
   return value;
 }
 
-size_t FilterPlace(const char* at) { return (Load<uint32_t>(at) * 0x9E3779B1u) >> 12; }
+size_t FilterPlace(const char* at) { return (Load<uint32_t>(at) * 0x9E3779B1u) >> 9; }
+
+// Whether eight bytes have enough different values to be told from free space.
+bool TellsApart(const char* at) {
+  size_t distinct = 0;
+  for (size_t i = 0; i < kChunkBytes; ++i) {
+    if (std::find(at, at + i, at[i]) == at + i) ++distinct;
+  }
+  return distinct >= kLeastDistinct;
+}
 
 }  // namespace
 
@@ -38,17 +48,16 @@ ResidueScanner::ResidueScanner() : filter_(std::make_unique<Filter>()) {
   filter_->set(FilterPlace(kSlotMagic.data()));
 }
 
-ResidueScanner::~ResidueScanner() {
-  OPENSSL_cleanse(chunks_.data(), chunks_.size() * sizeof(uint64_t));
-}
+ResidueScanner::~ResidueScanner() = default;
 
-void ResidueScanner::AddSlot(uint64_t slot) { slots_.insert(slot); }
+void ResidueScanner::AddSlot(uint64_t slot) { slots_.push_back(slot); }
 void ResidueScanner::AddEpoch(uint32_t epoch) { epochs_.insert(epoch); }
 
 void ResidueScanner::AddWrappedKey(absl::string_view wrapped) {
   LETHE_CHECK(wrapped.size() == kWrappedKeyBytes);
   for (size_t i = 0; i < kWrappedKeyBytes; i += kChunkBytes) {
     const char* at = wrapped.data() + std::min(i, kWrappedKeyBytes - kChunkBytes);
+    if (!TellsApart(at)) continue;
     chunks_.push_back(Load<uint64_t>(at));
     filter_->set(FilterPlace(at));
   }
@@ -60,11 +69,12 @@ bool ResidueScanner::Hit(const char* at, size_t left) const {
   const absl::string_view header(at, kHeaderBytes);
   return header.substr(0, kSlotMagic.size()) == kSlotMagic &&
          (epochs_.contains(GetLittleEndian<uint32_t>(header, 4)) ||
-          slots_.contains(GetLittleEndian<uint64_t>(header, 8)));
+          std::binary_search(slots_.begin(), slots_.end(), GetLittleEndian<uint64_t>(header, 8)));
 }
 
 absl::StatusOr<Residue> ResidueScanner::Scan(int file) {
   std::sort(chunks_.begin(), chunks_.end());
+  std::sort(slots_.begin(), slots_.end());
   // Advice only: where it is not followed, the cached pages are read.
   (void)::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
   Residue residue;

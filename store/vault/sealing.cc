@@ -1,7 +1,5 @@
 #include "store/vault/sealing.h"
 
-#include <openssl/rand.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +7,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "store/vault/bytes.h"
+#include "store/vault/random.h"
 
 namespace lethe::store {
 namespace {
@@ -48,16 +47,24 @@ SealingKey::SealingKey(SecretBytes key, uint64_t prior_seals, uint64_t max_seals
 
 void SealingKey::CountAtLeast(uint64_t seals) { seals_ = std::max(seals_, seals); }
 
+absl::Status SealingKey::CheckKey() const {
+  uint8_t any = 0;
+  for (size_t i = 0; i < key_.size(); ++i) any |= key_.data()[i];
+  if (any != 0) return absl::OkStatus();  // a key of zeros is one that nobody drew
+  return absl::FailedPreconditionError(
+      "key: was wiped, as all are in a forked process, which must open the key store itself");
+}
+
 absl::StatusOr<std::string> SealingKey::Seal(absl::string_view context,
                                              absl::string_view plaintext) {
+  LETHE_RETURN_IF_ERROR(CheckKey());
   if (seals_ >= max_seals_) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "key: used ", seals_, " times, at most ", max_seals_, "; a new key must take its place"));
   }
   ++seals_;
   std::string sealed(kNonceBytes, '\0');
-  LETHE_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(sealed.data()),
-                         static_cast<int>(kNonceBytes)) == 1);
+  RandomNonce(reinterpret_cast<uint8_t*>(sealed.data()), kNonceBytes);
   const std::string nonce = sealed;
   sealed.reserve(kSealOverhead + plaintext.size());
   LETHE_RETURN_IF_ERROR(AesGcmSeal(key_, nonce, context, plaintext, sealed));
@@ -66,6 +73,7 @@ absl::StatusOr<std::string> SealingKey::Seal(absl::string_view context,
 
 absl::StatusOr<std::string> SealingKey::Open(absl::string_view context,
                                              absl::string_view sealed) const {
+  LETHE_RETURN_IF_ERROR(CheckKey());
   LETHE_RETURN_IF_ERROR(CheckSealed(sealed));
   std::string plaintext(sealed.size() - kSealOverhead, '\0');
   LETHE_RETURN_IF_ERROR(AesGcmOpen(key_, sealed.substr(0, kNonceBytes), context,
@@ -81,6 +89,7 @@ absl::StatusOr<std::string> SealingKey::SealSecret(absl::string_view context,
 
 absl::StatusOr<SecretBytes> SealingKey::OpenSecret(absl::string_view context,
                                                    absl::string_view sealed) const {
+  LETHE_RETURN_IF_ERROR(CheckKey());
   LETHE_RETURN_IF_ERROR(CheckSealed(sealed));
   const size_t size = sealed.size() - kSealOverhead;
   if (size > kMaxSecretBytes) {

@@ -21,7 +21,8 @@
 // 8.3), so a key refuses its 2^32-th seal. Counters are not used as nonces, since a restored copy
 // of the data would repeat them.
 //
-// Errors: as in aes_gcm.h; RESOURCE_EXHAUSTED from a key that is used up. Cost: aes_gcm.h.
+// Errors: as in aes_gcm.h; RESOURCE_EXHAUSTED from a key that is used up; FAILED_PRECONDITION from
+// one that holds zeros (secret_bytes.h). Cost: aes_gcm.h, and random.h for a nonce.
 // Threads: compatible (sealing counts). Source: audit.md of the design, section 3; SP 800-38D.
 #ifndef LETHE_STORE_VAULT_SEALING_H_
 #define LETHE_STORE_VAULT_SEALING_H_
@@ -39,6 +40,9 @@
 namespace lethe::store {
 
 inline constexpr uint64_t kMaxSealsPerKey = uint64_t{1} << 32;
+// Where a count may fall behind the truth (a file that was put back, a caller's estimate), the key
+// is used this often by the count: sixteen times as many seals are still within the bound.
+inline constexpr uint64_t kMaxCountedSeals = kMaxSealsPerKey / 16;
 inline constexpr size_t kSealOverhead = kNonceBytes + kTagBytes;
 inline constexpr size_t kSealedRowOverhead = 1 + 8 + kSealOverhead;
 
@@ -63,6 +67,8 @@ class SealingKey {
   void CountAtLeast(uint64_t seals);
 
  private:
+  absl::Status CheckKey() const;
+
   SecretBytes key_;
   uint64_t seals_;
   uint64_t max_seals_;

@@ -1,7 +1,6 @@
 #include "store/vault/secret_bytes.h"
 
 #include <openssl/crypto.h>
-#include <openssl/rand.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 
 #include "core/base/check.h"
 #include "core/base/mutex.h"
+#include "store/vault/random.h"
 
 namespace lethe::store {
 namespace {
@@ -48,6 +48,7 @@ class Pool {
     if (::mlock(page, bytes) == 0) ++use_.locked_pages;
     // Unknown to some kernels, where core dumps are then the operator's to switch off.
     ::madvise(page, bytes, MADV_DONTDUMP);
+    ::madvise(page, bytes, MADV_WIPEONFORK);
     const size_t places = bytes / kMaxSecretBytes;
     free_.reserve(use_.pages * places);
     for (size_t i = 0; i < places; ++i) {
@@ -75,7 +76,7 @@ SecretBytes::SecretBytes(size_t size) : size_(size) {
 
 SecretBytes SecretBytes::Random(size_t size) {
   SecretBytes secret(size);
-  LETHE_CHECK(RAND_priv_bytes(secret.data_, static_cast<int>(size)) == 1);
+  RandomKey(secret.data_, size);
   return secret;
 }
 

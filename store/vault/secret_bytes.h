@@ -1,6 +1,7 @@
 // Key material in RAM: a few bytes that cannot be copied, that are wiped when their owner goes, and
-// that lie in pages which are locked against swapping where the system allows it and left out of
-// core dumps.
+// that lie in pages which are locked against swapping where the system allows it, left out of core
+// dumps and empty in a forked process (Linux 4.14): a child finds zeros in the place of every
+// secret, and makes its own. A SealingKey refuses to work with them.
 //
 // The pages come from mmap, are shared by all secrets of the process and are never given back, so
 // their number follows the largest number of secrets that lived at once (64 bytes each). Locking
@@ -12,7 +13,7 @@
 //
 // Errors: none; when the system has no memory or the random generator fails, the process ends.
 // Cost: O(1) and one lock. Threads: a SecretBytes is compatible; the pool behind it is safe.
-// Source: mlock(2), madvise(2) MADV_DONTDUMP, OPENSSL_cleanse(3).
+// Source: mlock(2), madvise(2) MADV_DONTDUMP and MADV_WIPEONFORK, OPENSSL_cleanse(3).
 #ifndef LETHE_STORE_VAULT_SECRET_BYTES_H_
 #define LETHE_STORE_VAULT_SECRET_BYTES_H_
 
@@ -29,7 +30,7 @@ class SecretBytes {
   SecretBytes() = default;
   // `size` zeros. Requires 1 <= size <= kMaxSecretBytes.
   explicit SecretBytes(size_t size);
-  // From OpenSSL's private generator.
+  // RandomKey of random.h.
   static SecretBytes Random(size_t size);
 
   // The source holds nothing afterwards.

@@ -114,8 +114,7 @@ TEST(CertificateTest, StatementsRoundTrip) {
   CertificateBody failed_check = check;
   failed_check.change->verdict = VerdictClass::kUncertified;
   failed_check.change->refit = {.deviation = 0x1p-60, .bits_equal = false};
-  CertificateBody closed = ShreddedBody();
-  closed.kind = CertificateKind::kTenantClosed;
+  CertificateBody closed = testing::ClosedBody();
   closed.sequence = kMaxJsonInteger;
   closed.previous_leaf_hash = Sha256("leaf");
   CertificateBody bounded = ForgetBody();

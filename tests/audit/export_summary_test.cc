@@ -109,6 +109,44 @@ TEST(Summary, WithoutAChangeItsColumnsAreEmpty) {
   }
 }
 
+TEST(Summary, DestructionAndRestorationHaveTheirColumns) {
+  CertificateBody body = ShreddedBody(SequenceSpan{3, 8});
+  body.destruction->epochs = {2, 5};
+  auto csv = CsvFields(EntryOf(body));
+  nlohmann::json json = nlohmann::json::parse(SummaryJsonLine(EntryOf(body)));
+  EXPECT_EQ(csv.at("kind"), "shredded");
+  EXPECT_EQ(csv.at("destroyed_first"), "3");
+  EXPECT_EQ(csv.at("destroyed_last"), "8");
+  EXPECT_EQ(csv.at("destroyed_keys"), "4");
+  EXPECT_EQ(csv.at("destroyed_epochs"), "2 5");
+  EXPECT_EQ(json.at("destroyed_first"), 3);
+  EXPECT_EQ(json.at("destroyed_last"), 8);
+  EXPECT_EQ(json.at("destroyed_keys"), 4);
+  EXPECT_EQ(json.at("destroyed_epochs"), (std::vector<uint64_t>{2, 5}));
+  const auto absent = [&](const CertificateBody& of, const std::vector<std::string>& names) {
+    csv = CsvFields(EntryOf(of));
+    json = nlohmann::json::parse(SummaryJsonLine(EntryOf(of)));
+    for (const std::string& name : names) {
+      EXPECT_EQ(csv.at(name), "") << name;
+      EXPECT_EQ(json.count(name), 0u) << name;
+    }
+  };
+  absent(body, {"restored_size", "restored_reapplied", "restored_removed"});
+  body.destruction->epochs.clear();
+  absent(body, {"destroyed_epochs"});
+  absent(ShreddedBody(), {"destroyed_first", "destroyed_last"});
+  EXPECT_EQ(csv.at("destroyed_keys"), "0");
+  absent(RestoredBody(),
+         {"destroyed_first", "destroyed_last", "destroyed_keys", "destroyed_epochs", "verdict"});
+  EXPECT_EQ(csv.at("restored_size"), "9");
+  EXPECT_EQ(csv.at("restored_reapplied"), "3");
+  EXPECT_EQ(csv.at("restored_removed"), "5");
+  EXPECT_EQ(csv.at("erased"), "5");
+  EXPECT_EQ(json.at("restored_size"), 9);
+  EXPECT_EQ(json.at("restored_reapplied"), 3);
+  EXPECT_EQ(json.at("restored_removed"), 5);
+}
+
 TEST(Summary, DoublesReadBackBitForBit) {
   const uint64_t seed = 41;
   SCOPED_TRACE(::testing::Message() << "seed " << seed);

@@ -432,7 +432,7 @@ class EndlessLog : public LogSource {
 
  private:
   ExportEntry Make(uint64_t i) const {
-    CertificateBody body = SampleLog::SampleBody(i);
+    CertificateBody body = MixedBody(i);
     body.sequence = i;
     if (i > 0) body.previous_leaf_hash = Sha256(absl::StrCat(i));
     Envelope envelope;

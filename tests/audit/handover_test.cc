@@ -113,8 +113,7 @@ TEST_F(HandoverTest, RulesOfTheBody) {
   EXPECT_EQ(ValidateBody(body).message(),
             "handover.next: verification key: not an Ed25519 key (01 and 32 bytes)");
   for (const CertificateKind kind : {CertificateKind::kForget, CertificateKind::kTenantClosed}) {
-    body = kind == CertificateKind::kForget ? testing::ForgetBody() : ShreddedBody();
-    body.kind = kind;
+    body = kind == CertificateKind::kForget ? testing::ForgetBody() : testing::ClosedBody();
     ASSERT_TRUE(ValidateBody(body).ok());
     body.handover = KeyHandover{Vkey(1)};
     EXPECT_EQ(ValidateBody(body).message(), "handover: not allowed for this kind");

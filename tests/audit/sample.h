@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,13 +87,37 @@ inline CertificateBody EditBody() {
   return body;
 }
 
-inline CertificateBody ShreddedBody() {
+// Without a span it can stand anywhere: only the keys of an epoch ended.
+inline CertificateBody ShreddedBody(std::optional<SequenceSpan> erasures = std::nullopt) {
   CertificateBody body = ForgetBody();
   body.kind = CertificateKind::kShredded;
+  body.subject_commitment.reset();
   body.change.reset();
   body.counts = {};
-  body.stores = {{"keys", "key-destroyed", "slot 4 overwritten and read back"}};
+  body.destruction =
+      KeyDestruction{.erasures = erasures, .epochs = {2}, .keys = erasures.has_value() ? 4u : 0u};
+  body.stores = {{"keys", "key-destroyed", "slots overwritten and read back"},
+                 {"write-ahead-log", "truncated", ""},
+                 {"backups", "unreadable-without-key", ""}};
   body.exceptions.clear();
+  return body;
+}
+
+// At sequence 12 or later.
+inline CertificateBody RestoredBody() {
+  CertificateBody body = ShreddedBody();
+  body.kind = CertificateKind::kRestored;
+  body.destruction.reset();
+  body.restoration = Restoration{.size = 9, .reapplied = 3, .removed = 5};
+  body.counts = {.matched = 5, .erased = 5};
+  body.stores = {{"tokens", "rows-deleted", ""}};
+  return body;
+}
+
+inline CertificateBody ClosedBody() {
+  CertificateBody body = ShreddedBody();
+  body.kind = CertificateKind::kTenantClosed;
+  body.destruction.reset();
   return body;
 }
 
@@ -109,18 +134,24 @@ inline CertificateBody HandoverBody(const std::string& next_vkey) {
   return body;
 }
 
-// Certificates 0 to size - 1 of one log, of several kinds.
+// For place i of a log of several kinds.
+inline CertificateBody MixedBody(uint64_t i) {
+  CertificateBody body = i % 3 == 1   ? ShreddedBody(SequenceSpan{i < 5 ? 0 : i - 5, i - 1})
+                         : i % 4 == 2 ? EvictBody()
+                         : i % 5 == 3 ? EditBody()
+                                      : ForgetBody();
+  if (body.change.has_value()) body.change->root_after = Sha256("after" + std::to_string(i));
+  return body;
+}
+
+// Certificates 0 to size - 1 of one log.
 inline std::vector<SignedCertificate> MakeChain(size_t size, const Signer& signer) {
   std::vector<SignedCertificate> chain;
   for (size_t i = 0; i < size; ++i) {
-    CertificateBody body = i % 3 == 1   ? ShreddedBody()
-                           : i % 4 == 2 ? EvictBody()
-                           : i % 5 == 3 ? EditBody()
-                                        : ForgetBody();
+    CertificateBody body = MixedBody(i);
     body.origin = signer.verification_key().name();
     body.sequence = i;
     if (i > 0) body.previous_leaf_hash = chain.back().leaf_hash;
-    if (body.change.has_value()) body.change->root_after = Sha256("after" + std::to_string(i));
     absl::StatusOr<SignedCertificate> certificate = BuildCertificate(body, signer);
     LETHE_CHECK(certificate.ok());
     chain.push_back(*std::move(certificate));

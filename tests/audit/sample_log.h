@@ -57,7 +57,9 @@ class SampleLog : public LogSource {
     while (certificates_.size() < size) {
       const uint64_t sequence = certificates_.size();
       if (handovers.count(sequence) == 0) {
-        Append(SampleBody(sequence));
+        // Nothing was erased before the second certificate if the first one hands over.
+        const bool nothing = sequence == 1 && handovers.count(0) > 0;
+        Append(nothing ? ShreddedBody() : MixedBody(sequence));
         continue;
       }
       Signer next =
@@ -97,15 +99,6 @@ class SampleLog : public LogSource {
         {.origin = signer.verification_key().name(), .size = size, .root = range.Root()}, signer);
     LETHE_CHECK(note.ok());
     return *std::move(note);
-  }
-
-  static CertificateBody SampleBody(uint64_t i) {
-    CertificateBody body = i % 3 == 1   ? ShreddedBody()
-                           : i % 4 == 2 ? EvictBody()
-                           : i % 5 == 3 ? EditBody()
-                                        : ForgetBody();
-    if (body.change.has_value()) body.change->root_after = Sha256("after" + std::to_string(i));
-    return body;
   }
 
   const std::vector<SignedCertificate>& certificates() const { return certificates_; }

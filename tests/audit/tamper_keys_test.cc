@@ -124,7 +124,7 @@ TEST_F(TamperTest, HandOvers) {
   };
   // Signed by the old key after the hand-over.
   SampleLog old_key = forge_with([&](SampleLog& changed) {
-    CertificateBody body = SampleLog::SampleBody(4);
+    CertificateBody body = testing::MixedBody(4);
     body.origin = kOrigin;
     body.sequence = 4;
     body.previous_leaf_hash = changed.certificates()[3].leaf_hash;

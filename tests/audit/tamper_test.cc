@@ -129,7 +129,7 @@ TEST_F(TamperTest, RepeatedRelinkedAndSwappedCertificates) {
           CertificateFile(2, ".envelope.json"));
   // Relinked: signed with another predecessor.
   SampleLog relinked(3);
-  CertificateBody body = SampleLog::SampleBody(3);
+  CertificateBody body = testing::MixedBody(3);
   body.origin = kOrigin;
   body.sequence = 3;
   body.previous_leaf_hash = relinked.certificates()[1].leaf_hash;

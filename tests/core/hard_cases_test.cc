@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/mp_real.h"
 #include "core/svdd/kkt_check.h"
 #include "core/svdd/memory.h"
 
@@ -179,6 +180,36 @@ TEST(HardCasesTest, TheLimitsOfParametersAndKeysHold) {
   const Readout readout = memory->snapshot()->Query({&query, 1}, true);
   EXPECT_EQ(readout.value[0], 1.0);
   EXPECT_TRUE(std::isfinite(readout.log_denominator));
+}
+
+// mu is a midpoint of two doubles but for e^-1225: two copies in the middle hold what ten tokens at
+// the box leave, and mu = 20 C - 1 - 4 C (e^-r^2 + e^-(2r)^2 + ...). Which double is nearest shows
+// beyond 1,700 bits only.
+TEST(HardCasesTest, MuNextToAMidpointIsRoundedTheRightWay) {
+  constexpr double kStep = 35.0;
+  double box = 0.085;
+  int midpoints = 0;
+  for (int i = 0; i < 16; ++i, box = std::nextafter(box, 1.0)) {
+    SCOPED_TRACE(testing::Message() << "step " << i);
+    std::vector<double> keys = {0.0, 0.0};
+    for (int k = 1; k <= 5; ++k) keys.insert(keys.end(), {kStep * k, -kStep * k});
+    const MemoryOptions options = {
+        {KernelKind::kRbf, 1.0}, *Capacity::FromBox(box), DuplicatesPolicy::kShared, 1, 1};
+    const auto state = Fill(options, keys, keys.size())->snapshot();
+    ASSERT_EQ(state->counts.margin, 2u);
+    const PrecisionScope scope(8000);
+    const MpReal c(box);
+    const MpReal without = MpReal(20.0) * c - MpReal(1.0);
+    MpReal mu = without;
+    for (int k = 1; k <= 5; ++k) {
+      mu -= MpReal(4.0) * c * Exp(-(MpReal(kStep * k) * MpReal(kStep * k)));
+    }
+    EXPECT_EQ(state->mu.value(), ToDouble(mu));
+    // Half a unit in the last place, 2^-53 here, from the double nearest to it.
+    const MpReal distance = Abs(without - MpReal(ToDouble(without)));
+    midpoints += distance == MpReal(0x1p-54) ? 1 : 0;
+  }
+  EXPECT_GT(midpoints, 3);
 }
 
 }  // namespace

@@ -194,6 +194,62 @@ INSTANTIATE_TEST_SUITE_P(Regimes,
                          testing::ValuesIn(kKeyRegimes),
                          [](const auto& param) { return std::string(Name(param.param)); });
 
+// Without a margin mu is free within an interval, and what is held of it is no more trusted: too
+// high a mu would hide a token that no mu fits.
+TEST(HeldStateWithoutMarginTest, MuIsNotTrusted) {
+  const MemoryOptions options = {{kernel::KernelKind::kRbf, 0.01},
+                                 *Capacity::FromCapacity(2),
+                                 DuplicatesPolicy::kShared,
+                                 1,
+                                 1};
+  std::vector<OwnedToken> tokens = {{1, {-1.0}, {1.0}}, {2, {1.0}, {1.0}}, {3, {0.0}, {1.0}}};
+  Solver healthy(options);
+  healthy.Insert(View(tokens));
+  const Snapshot state = healthy.Publish().value();
+  ASSERT_FALSE(state.mu.has_value());
+  ASSERT_LT(state.mu_low.value(), state.mu_high.value());
+  tokens.push_back({4, {1.05}, {1.0}});
+  const Snapshot truth = *Fresh(options, tokens)->snapshot();
+  ASSERT_FALSE(SamePartition(truth, state));
+  for (const double held : {-1e6, -2.0, -1.0, 0.0, 1e6}) {
+    for (const bool before : {true, false}) {
+      SCOPED_TRACE(testing::Message() << "mu " << held << ", before the insertion: " << before);
+      Solver broken = healthy;
+      SolverTestPeer peer(broken);
+      if (before) peer.mu() = DoubleDouble(held);
+      broken.Insert(View(std::span(tokens).last(1)));
+      if (!before) peer.mu() = DoubleDouble(held);
+      const std::optional<Snapshot> published = broken.Publish();
+      if (published.has_value()) {
+        EXPECT_TRUE(SameBits(*published, truth));
+      }
+    }
+  }
+  // Nothing arrives: the interval is what it was.
+  Solver broken = healthy;
+  SolverTestPeer(broken).mu() = DoubleDouble(-1.0);
+  EXPECT_TRUE(SameBits(broken.Publish().value(), state));
+}
+
+// A certificate is used again only for the point that it is about, also where that moves between
+// an update and its publication: here the token that was inserted has weight, as only an upper rung
+// can see.
+TEST(HeldCertificateTest, IsNotUsedAgainForAnotherPoint) {
+  const MemoryOptions options = {{kernel::KernelKind::kRbf, 0.5},
+                                 *Capacity::FromCapacity(1.5),
+                                 DuplicatesPolicy::kShared,
+                                 1,
+                                 1};
+  std::vector<OwnedToken> tokens = {{1, {0.0}, {1.0}}, {2, {2.0}, {1.0}}, {3, {1.0}, {1.0}}};
+  Solver solver(options);
+  solver.Insert(View(tokens));
+  ASSERT_TRUE(solver.Publish().has_value());
+  tokens.push_back({4, {-1e-40}, {1.0}});
+  solver.Insert(View(std::span(tokens).last(1)));
+  SolverTestPeer(solver).mu() += DoubleDouble(0.001);
+  EXPECT_TRUE(SameBits(solver.Publish().value(), *Fresh(options, tokens)->snapshot()));
+}
+
 // The tokens are what a memory solves from once more: an update after the solver gave up must not
 // lose or keep any.
 TEST(GivenUpTest, TheTokensAreStillTheOnesAskedFor) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -91,6 +92,34 @@ void ExpectAnswerBounded(const Snapshot& state,
   }
 }
 
+// How far the state is from another partition: the smallest of what the groups' masses are from
+// their bounds and of the gradients' sizes outside the margin. Requires a margin.
+Exact ExactSlack(const Snapshot& state,
+                 std::span<const OwnedToken> tokens,
+                 const ExactSolution& truth) {
+  const MemoryOptions& options = state.options;
+  const Exact box = Exact(options.capacity.box()) / Exact(options.capacity.total());
+  Exact slack = std::numeric_limits<Exact>::max();
+  for (const OwnedToken& token : tokens) {
+    Exact mass = 0;
+    int copies = 0;
+    for (size_t j = 0; j < tokens.size(); ++j) {
+      if (tokens[j].key != token.key) continue;
+      mass += truth.alpha[j];
+      ++copies;
+    }
+    const Exact room = copies * box - mass;
+    if (mass > 0 && room > 1e-150) {
+      slack = std::min<Exact>(slack, std::min<Exact>(mass, room));
+    } else {
+      const Exact gradient = 2 * truth.KernelSum(options, tokens, token.key) -
+                             ExactKernel(options.kernel, token.key, token.key) + *truth.mu;
+      slack = std::min<Exact>(slack, abs(gradient));
+    }
+  }
+  return slack;
+}
+
 // False when the tokens are too close to each other for the judge's digits.
 bool ExpectProofHolds(const Snapshot& state,
                       std::span<const OwnedToken> tokens,
@@ -134,6 +163,9 @@ bool ExpectProofHolds(const Snapshot& state,
                 Exact(state.proof.gap_bound) + Exact(1e-30));
     }
     EXPECT_GE(state.proof.slack, 0.0);
+    if (truth.mu.has_value()) {
+      EXPECT_LE(Exact(state.proof.slack), ExactSlack(state, tokens, truth));
+    }
     if (!state.supports.empty() && state.counts.margin > 0) {
       EXPECT_GT(state.proof.lambda_min, 0.0);
       EXPECT_GE(state.proof.condition, 1.0);
@@ -271,6 +303,29 @@ TEST(ProofTest, TheGapCountsTheReserveToo) {
       EXPECT_TRUE(ExpectProofHolds(*memory->snapshot(), tokens, {}));
     }
   }
+}
+
+// A weight above 0 may round to 0. Where only its token is near, the answer is that of the others,
+// and it says that it may be wrong by anything in their range.
+TEST(ProofTest, AWeightThatRoundsToZeroAnswersNothing) {
+  Snapshot state({{kernel::KernelKind::kRbf, 1.0},
+                  *Capacity::FromCapacity(1),
+                  DuplicatesPolicy::kShared,
+                  1,
+                  1});
+  state.phase = Phase::kActive;
+  state.mu = 0.0;
+  state.supports = {{1, Label::kMargin, 1.0}, {2, Label::kMargin, 0.0}};
+  state.keys = {0.0, 10.0};
+  state.values = {1.0, 2.0};
+  state.largest_value = 2.0;
+  state.proof.readout_bound = 2.0;
+  const double query = 100.0;
+  const Readout readout = state.Query({&query, 1}, true);
+  EXPECT_EQ(readout.value[0], 1.0);
+  EXPECT_EQ(readout.shares, (std::vector<double>{1.0, 0.0}));
+  EXPECT_NEAR(readout.log_denominator, -10000.0, 1e-9);
+  EXPECT_GE(readout.value_bound, 1.0);
 }
 
 // The refined solution before rounding: what weight_bound speaks of.

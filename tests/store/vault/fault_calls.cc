@@ -117,6 +117,9 @@ int unlink(const char* path) noexcept {
 int unlinkat(int folder, const char* path, int flags) noexcept {
   return lethe::store::StrikeOther([=] { return ::syscall(SYS_unlinkat, folder, path, flags); });
 }
+int rmdir(const char* path) noexcept {
+  return lethe::store::StrikeOther([=] { return ::syscall(SYS_rmdir, path); });
+}
 int fchmod(int file, mode_t mode) noexcept {
   return lethe::store::StrikeOther([=] { return ::syscall(SYS_fchmod, file, mode); });
 }

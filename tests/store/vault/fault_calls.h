@@ -1,6 +1,6 @@
 // Faults at the system calls that change files, of this whole program: SQLite's and ours. Linked
 // into a test, it stands before the C library's pwrite, fsync, fdatasync, ftruncate, unlink,
-// unlinkat, fchmod and renameat2, counts them while it is armed, and strikes at one of them.
+// unlinkat, rmdir, fchmod and renameat2, counts them while it is armed, and strikes at one of them.
 #ifndef LETHE_TESTS_STORE_VAULT_FAULT_CALLS_H_
 #define LETHE_TESTS_STORE_VAULT_FAULT_CALLS_H_
 

@@ -1,10 +1,12 @@
 // KEK files: their bytes, permissions and owners, creation and destruction, what a crash leaves.
 #include "store/vault/file_kms.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,12 +24,27 @@
 #include "tests/store/vault/fault_calls.h"
 #include "tests/store/vault/vault_testing.h"
 
+namespace {
+
+// Called after the folder of a KMS was made.
+std::function<void()> after_mkdir;
+
+}  // namespace
+
+// In the place of the library's, for all of this program.
+extern "C" int mkdir(const char* path, mode_t mode) noexcept {
+  const int result = static_cast<int>(::syscall(SYS_mkdirat, AT_FDCWD, path, mode));
+  if (result == 0 && after_mkdir != nullptr) after_mkdir();
+  return result;
+}
+
 namespace lethe::store {
 namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 class FileKmsTest : public ::testing::Test {
  protected:
@@ -108,14 +125,23 @@ TEST_F(FileKmsTest, WrapsUnderEpochsThatComeAndGo) {
   EXPECT_THAT(*kms->Epochs(), ElementsAre(2));
   EXPECT_OK(kms->Destroy(1));
   EXPECT_EQ(*kms->Rotate(), 3u);  // numbers are not used again
+  const std::string last = ReadFile(PathOf(3));
 
   EXPECT_OK(kms->DestroyAll());
-  EXPECT_TRUE(Names().empty());
+  EXPECT_THAT(Names(), ElementsAre(".end-kek-0000000003"));
+  EXPECT_EQ(ReadFile(folder_ + "/.end-kek-0000000003"), std::string(64, '\0'));
   EXPECT_CODE(kms->Epochs(), absl::StatusCode::kFailedPrecondition);
   EXPECT_CODE(kms->Rotate(), absl::StatusCode::kFailedPrecondition);
   EXPECT_CODE(Unwrap(*kms, 3, second), absl::StatusCode::kNotFound);
   EXPECT_OK(kms->DestroyAll());
   EXPECT_CODE(FileKms::Open(folder_), absl::StatusCode::kNotFound);
+  // No epoch gets a second key, and none comes back.
+  EXPECT_CODE(FileKms::Create(folder_), absl::StatusCode::kFailedPrecondition);
+  Plant(PathOf(3), last, 0400);
+  EXPECT_CODE(FileKms::Open(folder_), absl::StatusCode::kFailedPrecondition);
+  EXPECT_CODE(FileKms::Create(folder_), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(*FileKms::Remove(folder_), 3u);
+  EXPECT_FALSE(fs::exists(folder_));
 }
 
 TEST_F(FileKmsTest, ManyKeysAtOnceAndTheWrongOneIsNamed) {
@@ -262,13 +288,14 @@ TEST_F(FileKmsTest, WorksForAUserWithoutPrivileges) {
     if (!kms.ok() || !(*kms)->Rotate().ok()) ::_exit(2);
     if (!(*kms)->Destroy(1).ok()) ::_exit(3);  // a file of mode 0400 is overwritten
     if (!FileKms::Open(folder_).ok()) ::_exit(4);
-    ::_exit((*kms)->DestroyAll().ok() ? 0 : 5);
+    if (!(*kms)->DestroyAll().ok()) ::_exit(5);
+    ::_exit(FileKms::Remove(folder_).ok() ? 0 : 6);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_TRUE(Names().empty());
+  EXPECT_FALSE(fs::exists(folder_));
 }
 
 TEST_F(FileKmsTest, EveryFlippedBitAndEveryOtherLengthIsRefused) {
@@ -328,6 +355,67 @@ TEST_F(FileKmsTest, OpenFinishesWhatACrashLeft) {
   EXPECT_EQ(ReadFile(PathOf(2)), second);
 }
 
+// Whatever else is wrong, what was to be destroyed is.
+TEST_F(FileKmsTest, OpenErasesWhatIsLeftAlsoWhenItRefusesTheFolder) {
+  for (const std::string wrong : {"/aaa", "/.old-folder", "/kek-0000000002", "/zzz"}) {
+    Create();
+    const std::string first = ReadFile(PathOf(1));
+    for (const std::string left : {"/.new-1", "/.old-kek-0000000007", "/.old-kek-0000000009"}) {
+      Plant(folder_ + left, first, 0400);
+    }
+    if (wrong == "/.old-folder") {
+      fs::create_directory(folder_ + wrong);
+    } else {
+      Plant(folder_ + wrong, "no key", 0400);
+    }
+    EXPECT_FALSE(FileKms::Open(folder_).ok());
+    EXPECT_THAT(Names(), UnorderedElementsAre("kek-0000000001", wrong.substr(1)));
+    fs::remove_all(folder_);
+  }
+}
+
+// Between making the folder and setting its mode, somebody puts a link in its place.
+TEST_F(FileKmsTest, ALinkInThePlaceOfTheNewFolderIsNotFollowed) {
+  const std::string victim = temp_.path() + "/victim";
+  fs::create_directory(victim);
+  ASSERT_EQ(::chmod(victim.c_str(), 0755), 0);
+  after_mkdir = [&] {
+    fs::remove(folder_);
+    fs::create_directory_symlink(victim, folder_);
+  };
+  // So that there is a mode to be set.
+  const mode_t before = ::umask(0777);
+  const auto kms = FileKms::Create(folder_);
+  ::umask(before);
+  after_mkdir = nullptr;
+  EXPECT_CODE(kms, absl::StatusCode::kFailedPrecondition);
+  struct stat info {};
+  ASSERT_EQ(::stat(victim.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0755u);
+  EXPECT_TRUE(fs::is_empty(victim));
+}
+
+TEST_F(FileKmsTest, RemoveNeedsNoKeyThatCanBeRead) {
+  EXPECT_EQ(*FileKms::Remove(folder_), 0u);  // was never there
+  EXPECT_EQ(*FileKms::Remove(folder_ + "/none/kek"), 0u);
+  auto kms = Create();
+  ASSERT_OK(kms->Rotate());
+  kms.reset();
+  Plant(PathOf(2), "damaged", 0400);
+  EXPECT_FALSE(FileKms::Open(folder_).ok());
+  EXPECT_EQ(*FileKms::Remove(folder_), 2u);
+  EXPECT_FALSE(fs::exists(folder_));
+  EXPECT_EQ(*FileKms::Remove(folder_), 0u);
+  // What is not ours stays, the keys do not.
+  Create();
+  WriteFile(folder_ + "/notes.txt", "mine");
+  EXPECT_CODE(FileKms::Remove(folder_), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Names(), UnorderedElementsAre("notes.txt", ".end-kek-0000000001"));
+  fs::remove(folder_ + "/notes.txt");
+  EXPECT_EQ(*FileKms::Remove(folder_), 1u);
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
 TEST_F(FileKmsTest, TooManyEpochsAreRefused) {
   auto kms = Create();
   for (size_t i = 1; i < FileKms::kMaxEpochs; ++i) ASSERT_OK(kms->Rotate());
@@ -382,20 +470,25 @@ TEST_P(KilledKms, LeavesWholeEpochsOnly) {
       ASSERT_OK(kms->Rotate());
       const std::string first = ReadFile(PathOf(1));
       const std::string second = ReadFile(PathOf(2));
+      kms.reset();
       const pid_t child = ::fork();
       ASSERT_GE(child, 0);
       if (child == 0) {
+        // Its own: a fork leaves no secrets.
+        const auto own = FileKms::Open(folder_);
+        if (!own.ok()) ::_exit(9);
         ArmFault(GetParam(), at);
-        const absl::Status status = step.run(*kms);
+        const absl::Status status = step.run(**own);
         DisarmFault();
         ::_exit(status.ok() ? 0 : 1);
       }
       int status = 0;
       ASSERT_EQ(::waitpid(child, &status, 0), child);
-      kms.reset();
       const auto opened = FileKms::Open(folder_);
       if (step.name == "destroy all" && absl::IsNotFound(opened.status())) {
-        EXPECT_TRUE(Names().empty());
+        EXPECT_THAT(Names(), ElementsAre(".end-kek-0000000002"));
+        EXPECT_EQ(ReadFile(folder_ + "/.end-kek-0000000002"), std::string(64, '\0'));
+        EXPECT_CODE(FileKms::Create(folder_), absl::StatusCode::kFailedPrecondition);
       } else {
         ASSERT_OK(opened);
         const std::vector<uint32_t> epochs = *(*opened)->Epochs();

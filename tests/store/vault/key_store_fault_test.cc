@@ -123,6 +123,14 @@ class Faults : public VaultTest {
       EXPECT_FALSE(fs::exists(kek_folder() + "/kek-0000000001"));
     }
     ASSERT_OK(TryOpen());
+    if (step == Step::kRotate) {
+      // Whatever was struck: the epochs that are gone are known.
+      const std::vector<uint32_t> epochs = *kms_->Epochs();
+      const bool first_is_gone = epochs.front() != 1;
+      ASSERT_EQ(*store_->EndedEpochs(),
+                first_is_gone ? std::vector<uint32_t>{1} : std::vector<uint32_t>{});
+      if (first_is_gone) ++epochs_found_gone_;
+    }
     switch (step) {
       case Step::kDestroy: {
         const bool done = Destroyed(kVictims[0]);
@@ -151,6 +159,8 @@ class Faults : public VaultTest {
         ASSERT_OK(result->evidence);
         EXPECT_EQ(*kms_->Epochs(), std::vector<uint32_t>{current});
         ASSERT_TRUE(current == 2 || !answer.ok);
+        EXPECT_EQ(*store_->EndedEpochs(),
+                  current == 2 ? std::vector<uint32_t>{1} : std::vector<uint32_t>{});
         if (current == 2) {
           EXPECT_EQ(CopiesOf(AllSlots()), 0u);
           for (const auto& entry : fs::directory_iterator(kek_folder())) {
@@ -177,6 +187,7 @@ class Faults : public VaultTest {
   std::vector<std::string> marks_;
   std::vector<std::string> wrapped_;
   std::string kek_;
+  uint64_t epochs_found_gone_ = 0;  // after a strike
 };
 
 class Killed : public Faults, public ::testing::WithParamInterface<std::tuple<Step, Fault>> {};
@@ -202,6 +213,9 @@ TEST_P(Killed, LosesNothingAndBringsNothingBack) {
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     const bool finished = WIFEXITED(status);
     ASSERT_TRUE(!finished || WEXITSTATUS(status) == 0);
+    if (finished && step == Step::kRotate) {
+      EXPECT_GE(epochs_found_gone_, 1u);  // a kill stood between the KMS and the answer
+    }
     Judge(step, {.ok = finished, .evidence = finished});
     if (HasFailure()) return;
     if (finished) break;
@@ -276,6 +290,83 @@ TEST_P(Failing, IsSaidAndLosesNothing) {
   std::cout << struck << " answers were changed by a fault, " << whole << " were not" << std::endl;
   EXPECT_GE(struck, 2u);
 }
+
+// A key store that is being made.
+class Making : public VaultTest, public ::testing::WithParamInterface<Fault> {
+ protected:
+  void SetUp() override {
+    VaultTest::SetUp();
+    Close();
+    for (const std::string& file : files()) fs::remove(file);
+  }
+  void OpenKms() {
+    file_kms_ = *FileKms::Open(kek_folder());
+    kms_ = std::make_unique<WatchedKms>(file_kms_.get());
+  }
+};
+
+TEST_P(Making, IsRepeatedAfterAFault) {
+  const bool kills = GetParam() == Fault::kKillBefore || GetParam() == Fault::kKillAfter ||
+                     GetParam() == Fault::kKillShort;
+  uint64_t struck = 0;
+  for (uint64_t at = 1;; ++at) {
+    SCOPED_TRACE(absl::StrCat("call ", at));
+    ASSERT_LT(at, 100u);
+    bool finished = false;
+    if (kills) {
+      const pid_t child = ::fork();
+      ASSERT_GE(child, 0);
+      if (child == 0) {
+        OpenKms();
+        ArmFault(GetParam(), at);
+        const auto made = KeyStore::Create(path(), Uid(1), kms_.get());
+        DisarmFault();
+        ::_exit(made.ok() ? 0 : 1);
+      }
+      int status = 0;
+      ASSERT_EQ(::waitpid(child, &status, 0), child);
+      finished = WIFEXITED(status);
+      ASSERT_TRUE(!finished || WEXITSTATUS(status) == 0);
+    } else {
+      OpenKms();
+      ArmFault(GetParam(), at);
+      auto made = KeyStore::Create(path(), Uid(1), kms_.get());
+      finished = DisarmFault() < at;
+      ASSERT_TRUE(!finished || made.ok());
+      if (!made.ok() && GetParam() == Fault::kFail) {
+        EXPECT_FALSE(fs::exists(path()));  // what the error left can be repeated
+      }
+      Close();
+    }
+    // Of another tenant, so that what a crash left is told from what is made now.
+    OpenKms();
+    auto again = KeyStore::Create(path(), Uid(2), kms_.get());
+    if (absl::IsAlreadyExists(again.status())) {
+      EXPECT_OK(TryOpen());
+    } else {
+      ASSERT_OK(again);
+      EXPECT_FALSE(finished && kills);
+      ASSERT_OK((*again)->Allocate(1));
+    }
+    again = absl::UnavailableError("closed");
+    Close();
+    EXPECT_FALSE(fs::exists(path() + ".new"));
+    EXPECT_FALSE(fs::exists(path() + ".new-wal"));
+    for (const std::string& file : files()) fs::remove(file);
+    if (finished) break;
+    ++struck;
+  }
+  EXPECT_GE(struck, 5u);
+}
+
+INSTANTIATE_TEST_SUITE_P(At,
+                         Making,
+                         ::testing::Values(Fault::kKillBefore,
+                                           Fault::kKillAfter,
+                                           Fault::kKillShort,
+                                           Fault::kFail,
+                                           Fault::kFailAll,
+                                           Fault::kFull));
 
 INSTANTIATE_TEST_SUITE_P(
     At,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +29,8 @@ struct MemoryCalls {
   std::set<std::pair<uintptr_t, size_t>> locked;
   std::set<std::pair<uintptr_t, size_t>> not_dumped;
   bool refuse_lock = false;
+  size_t entropy = 0;  // times that OpenSSL asked the kernel for random bytes
+  size_t random = 0;   // times that we did
 };
 MemoryCalls& Calls() {
   static auto* const calls = new MemoryCalls;
@@ -50,6 +53,15 @@ extern "C" int madvise(void* address, size_t bytes, int advice) {
     Calls().not_dumped.emplace(reinterpret_cast<uintptr_t>(address), bytes);
   }
   return static_cast<int>(::syscall(SYS_madvise, address, bytes, advice));
+}
+
+extern "C" int getentropy(void* bytes, size_t size) {
+  ++Calls().entropy;
+  return ::syscall(SYS_getrandom, bytes, size, 0) == static_cast<long>(size) ? 0 : -1;
+}
+extern "C" ssize_t getrandom(void* bytes, size_t size, unsigned int flags) {
+  ++Calls().random;
+  return ::syscall(SYS_getrandom, bytes, size, flags);
 }
 
 namespace lethe::store {
@@ -146,6 +158,40 @@ TEST(Secret, PagesThatCannotBeLockedAreCountedAndUsedAllTheSame) {
   EXPECT_EQ(after.pages, before.pages + 1);
   EXPECT_EQ(after.locked_pages, before.locked_pages);
   EXPECT_NE(BytesOf(secrets.back()), kZeros);
+}
+
+TEST(Secret, IsNotInAForkedProcess) {
+  SecretBytes secret = SecretBytes::Random(32);
+  SealingKey key(SecretOf(std::string(32, 'k')));
+  const std::string sealed = *key.Seal("", "text");
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (BytesOf(secret) != kZeros) ::_exit(1);
+    // Nothing is sealed under a key of zeros.
+    if (!absl::IsFailedPrecondition(key.Seal("", "text").status())) ::_exit(2);
+    if (!absl::IsFailedPrecondition(key.Open("", sealed).status())) ::_exit(3);
+    // New secrets can be made.
+    if (BytesOf(SecretBytes::Random(32)) == kZeros) ::_exit(4);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_NE(BytesOf(secret), kZeros);
+  EXPECT_EQ(*key.Open("", sealed), "text");
+}
+
+// A copy of the process's memory, as of a virtual machine, must not tell what is drawn next.
+TEST(Secret, EveryKeyAndEveryNonceAsksTheKernel) {
+  SealingKey key(SecretBytes::Random(32));
+  size_t before = Calls().entropy;
+  for (int i = 0; i < 100; ++i) SecretBytes::Random(32);
+  EXPECT_GE(Calls().entropy, before + 100);
+  before = Calls().random;
+  for (int i = 0; i < 100; ++i) ASSERT_OK(key.Seal("", "text"));
+  EXPECT_GE(Calls().random, before + 100);
 }
 
 SealingKey NumberedKey(uint64_t number) {

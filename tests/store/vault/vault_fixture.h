@@ -32,6 +32,9 @@ class WatchedKms final : public Kms {
     for (const KeyToWrap& key : keys) keys_.insert(BytesOf(*key.key));
     auto wrapped = inner_->Wrap(epoch, keys);
     if (spoil_wraps && wrapped.ok()) wrapped->back().back() ^= 1;
+    if (after_wrap != nullptr) {
+      if (absl::Status status = after_wrap(); !status.ok()) return status;
+    }
     return wrapped;
   }
   absl::StatusOr<std::vector<SecretBytes>> Unwrap(uint32_t epoch,
@@ -48,10 +51,14 @@ class WatchedKms final : public Kms {
     if (absl::Status status = Ask("destroy"); !status.ok()) return status;
     return inner_->Destroy(epoch);
   }
-  absl::Status DestroyAll() override { return inner_->DestroyAll(); }
+  absl::Status DestroyAll() override {
+    if (absl::Status status = Ask("destroy all"); !status.ok()) return status;
+    return inner_->DestroyAll();
+  }
 
   std::function<absl::Status(const std::string& call)> refuse;
-  bool spoil_wraps = false;  // a byte of the last of each call is wrong
+  std::function<absl::Status()> after_wrap;  // the keys are wrapped, what is answered?
+  bool spoil_wraps = false;                  // a byte of the last of each call is wrong
   const std::set<std::string>& keys() const { return keys_; }
   size_t unwrapped() const { return unwrapped_; }
 
@@ -99,6 +106,15 @@ class VaultTest : public ::testing::Test {
     return absl::OkStatus();
   }
   void Reopen() { ASSERT_OK(TryOpen()); }
+
+  absl::Status Touch(uint64_t slot) {
+    return store_->WithKey(slot, 0, [](SealingKey&) { return absl::OkStatus(); });
+  }
+  // Runs SQL by the sqlite3 program, on the closed file.
+  void Tamper(const std::string& sql) {
+    Close();
+    RunCommand(absl::StrCat("sqlite3 '", path(), "' \"", sql, "\""));
+  }
 
   // The wrapped keys as they stand, by the sqlite3 program on a copy of the files.
   std::vector<std::string> WrappedKeys() const {
