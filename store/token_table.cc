@@ -1,7 +1,5 @@
 #include "store/token_table.h"
 
-#include <openssl/crypto.h>
-
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -172,10 +170,9 @@ absl::Status TokenTable::SealAnew(const StoredMemory& memory,
     read.Int(1, memory.key).Int(2, ClampToInt64(handle));
     LETHE_ASSIGN_OR_RETURN(const bool row, read.Step());
     LETHE_CHECK(row);
-    LETHE_ASSIGN_OR_RETURN(std::string plaintext, Open(memory, read));
+    LETHE_ASSIGN_OR_RETURN(const std::string plaintext, Open(memory, read));
     LETHE_ASSIGN_OR_RETURN(const std::string body, sealer_.Seal(memory.record.uid, handle, slot,
                                                                 taker.prior_seals(), plaintext));
-    OPENSSL_cleanse(plaintext.data(), plaintext.size());
     write.Int(1, memory.key).Int(2, ClampToInt64(handle)).Int(3, ClampToInt64(slot));
     LETHE_RETURN_IF_ERROR(write.Blob(4, body).Run());
   }

@@ -1,0 +1,262 @@
+// Crashes between the steps of an erasure and of a close, and vaults that do not fit. A crash is a
+// copy of the folder as it stands at that point, opened by itself: what a killed process leaves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "store/vault/file_kms.h"
+#include "store/vault/key_store.h"
+#include "tests/store/hooked_kms.h"
+#include "tests/store/store_testing.h"
+
+namespace lethe::store {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ErasureSteps : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directory(dir_);
+    options_ = TestOptions(dir_);
+    options_.kms = HookedKmsFactory(hooks_);
+    auto store = CreateTenantStore(dir_, TestTenant(), options_);
+    ASSERT_OK(store);
+    store_ = std::move(*store);
+    ASSERT_OK(store_->StartLog(TestStart()));
+    ASSERT_OK(store_->CreateMemory(memory_));
+    ASSERT_OK(store_->InsertTokens(memory_.uid,
+                                   std::vector<TokenRow>{TestRow(1, "a", "x"), TestRow(2, "b", "x"),
+                                                         TestRow(3, "c"), TestRow(4, "d")}));
+  }
+  absl::Status Open() {
+    store_.reset();
+    auto store = OpenTenantStore(dir_, options_);
+    if (store.ok()) store_ = std::move(*store);
+    return store.status();
+  }
+  // What a kill would leave now.
+  std::string Crash() {
+    const std::string copy = absl::StrCat(folder_.path(), "/crash-", ++crashes_);
+    fs::copy(dir_, copy, fs::copy_options::recursive);
+    return copy;
+  }
+  static std::unique_ptr<TenantStore> OpenCopy(const std::string& dir) {
+    auto store = OpenTenantStore(dir, TestOptions(dir));
+    EXPECT_OK(store);
+    return store.ok() ? std::move(*store) : nullptr;
+  }
+  // Both the code and words that tell what to do.
+  void ExpectRefused(const std::string& words) {
+    const absl::Status status = Open();
+    EXPECT_CODE(status, absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(words));
+  }
+
+  TempFolder folder_;
+  const std::string dir_ = folder_.path() + "/tenant";
+  const std::string vault_ = dir_ + "/vault/" + TestTenant().uid;
+  const MemoryRecord memory_ = TestMemory(1);
+  const std::shared_ptr<KmsHooks> hooks_ = std::make_shared<KmsHooks>();
+  SqliteTenantOptions options_;
+  std::unique_ptr<TenantStore> store_;
+  int crashes_ = 0;
+};
+
+TEST_F(ErasureSteps, ACrashBetweenAnyTwoStepsIsTakenUp) {
+  const auto live = [&](TenantStore& store) { return LoadAll(store, memory_.uid); };
+  const TokenRow rest = TestRow(2, "b", "x");
+  ASSERT_OK(
+      store_->EraseTokens({memory_.uid, {1, 3}, NextCertificate(*store_, memory_), std::nullopt}));
+  ASSERT_OK(
+      store_->EraseTokens({memory_.uid, {4}, NextCertificate(*store_, memory_), std::nullopt}));
+
+  const std::string after_commit = Crash();
+  {
+    auto store = OpenCopy(after_commit);
+    ASSERT_NE(store, nullptr);
+    EXPECT_THAT(live(*store), ElementsAre(rest));
+    EXPECT_THAT(*store->PendingErasures(), ElementsAre(PendingErasure{0, 2}, PendingErasure{1, 1}));
+    EXPECT_EQ(store->DestroyPendingKeys(1)->destroyed, 3u);
+    ASSERT_TRUE(FinishErasures(*store));
+    EXPECT_EQ(store->GetLogHead()->count, 3u);
+    EXPECT_THAT(live(*store), ElementsAre(rest));
+  }
+  ASSERT_OK(store_->DestroyPendingKeys(1));
+  const std::string after_keys = Crash();
+  {
+    auto store = OpenCopy(after_keys);
+    ASSERT_NE(store, nullptr);
+    EXPECT_EQ(store->PendingErasures()->size(), 2u);
+    const auto destroyed = store->DestroyPendingKeys(1);
+    ASSERT_OK(destroyed);
+    EXPECT_EQ(destroyed->destroyed, 0u);
+    EXPECT_EQ(destroyed->already_destroyed, 3u);
+    EXPECT_OK(destroyed->evidence);
+    ASSERT_TRUE(FinishErasures(*store));
+    EXPECT_TRUE(store->PendingErasures()->empty());
+    EXPECT_THAT(live(*store), ElementsAre(rest));
+  }
+  ASSERT_OK(store_->AppendShredded(NextCertificate(*store_->GetLogHead()), 1));
+  auto store = OpenCopy(Crash());
+  ASSERT_NE(store, nullptr);
+  EXPECT_TRUE(store->PendingErasures()->empty());
+  EXPECT_EQ(store->GetLogHead()->count, 3u);
+}
+
+TEST_F(ErasureSteps, AClosingTenantIsTakenUpWhereverItStopped) {
+  const auto finish = [&](const std::string& dir) {
+    SCOPED_TRACE(dir);
+    auto store = OpenCopy(dir);
+    ASSERT_NE(store, nullptr);
+    EXPECT_EQ(store->GetTenant()->state, TenantState::kClosing);
+    EXPECT_EQ(*store->CountMemories(), 0u);
+    EXPECT_TRUE(store->PendingErasures()->empty());
+    ASSERT_OK(store->BeginClose());
+    ASSERT_OK(store->DestroyAllKeys());
+    ASSERT_OK(store->FinishClose(NextCertificate(*store->GetLogHead())));
+    store.reset();
+    EXPECT_TRUE(fs::is_empty(dir + "/vault"));
+    store = OpenCopy(dir);
+    ASSERT_NE(store, nullptr);
+    EXPECT_EQ(store->GetTenant()->state, TenantState::kClosed);
+    EXPECT_EQ(store->GetLogHead()->count, 2u);
+  };
+  // One erasure is still pending: its keys end with the others.
+  ASSERT_OK(
+      store_->EraseTokens({memory_.uid, {3}, NextCertificate(*store_, memory_), std::nullopt}));
+  ASSERT_OK(store_->BeginClose());
+  std::vector<std::string> crashes = {Crash()};
+  hooks_->destroyed_all = [&] { crashes.push_back(Crash()); };
+  hooks_->before_destroy_all = [] { return absl::UnavailableError("not now"); };
+  EXPECT_CODE(store_->DestroyAllKeys(), absl::StatusCode::kUnavailable);
+  EXPECT_CODE(store_->FinishClose(NextCertificate(*store_->GetLogHead())),
+              absl::StatusCode::kFailedPrecondition);
+  hooks_->before_destroy_all = nullptr;
+  ASSERT_OK(store_->DestroyAllKeys());
+  ASSERT_EQ(crashes.size(), 2u);
+  // After the KEKs, in the middle of removing the files.
+  crashes.push_back(Crash());
+  for (const char* gone : {"/keys.db", "/kek"}) {
+    const std::string copy = absl::StrCat(crashes[1], "-without-", gone + 1);
+    fs::copy(crashes[1], copy, fs::copy_options::recursive);
+    fs::remove_all(copy + "/vault/" + TestTenant().uid + gone);
+    fs::remove_all(copy + "/vault/" + TestTenant().uid + gone + "-wal");
+    crashes.push_back(copy);
+  }
+  for (const std::string& crash : crashes) finish(crash);
+
+  CertificateAppend closing = NextCertificate(*store_->GetLogHead());
+  ASSERT_OK(store_->FinishClose(closing));
+  auto store = OpenCopy(Crash());
+  ASSERT_NE(store, nullptr);
+  EXPECT_EQ(store->GetTenant()->state, TenantState::kClosed);
+  EXPECT_OK(store->FinishClose(closing));
+}
+
+// A vault that is not there proves nothing about the keys in it.
+TEST_F(ErasureSteps, TheWrongVaultEndsNoTenant) {
+  ASSERT_OK(store_->BeginClose());
+  const std::string elsewhere = folder_.path() + "/elsewhere";
+  fs::create_directory(elsewhere);
+  fs::permissions(elsewhere, fs::perms::owner_all);
+  const std::string right = std::exchange(options_.vault, elsewhere);
+  ASSERT_OK(Open());
+  EXPECT_CODE(store_->DestroyAllKeys(), absl::StatusCode::kFailedPrecondition);
+  options_.vault = right;
+  ASSERT_OK(Open());
+  EXPECT_OK(store_->DestroyAllKeys());
+}
+
+TEST_F(ErasureSteps, MissingKeysAreRefusedWithWhatToDo) {
+  store_.reset();
+  const auto without = [&](const std::string& path, const std::string& words) {
+    SCOPED_TRACE(path);
+    fs::rename(path, folder_.path() + "/aside");
+    ExpectRefused(words);
+    ExpectRefused(path);
+    fs::rename(folder_.path() + "/aside", path);
+    ASSERT_OK(Open());
+    store_.reset();
+  };
+  without(vault_ + "/keys.db", "put this tenant's keys back");
+  without(vault_ + "/kek", "put this tenant's keys back");
+  without(vault_ + "/kek/kek-0000000001", "back from");
+  without(vault_, "give the server the right vault");
+  without(options_.vault, "give the server the right vault");
+  fs::permissions(vault_, fs::perms::owner_all | fs::perms::group_read);
+  ExpectRefused("0700");
+}
+
+TEST_F(ErasureSteps, KeysOfAnotherTenantAreRefused) {
+  TenantRecord other = TestTenant();
+  other.name = "other";
+  other.uid = Uid(0x99);
+  const std::string other_dir = folder_.path() + "/other";
+  fs::create_directory(other_dir);
+  ASSERT_OK(CreateTenantStore(other_dir, other, options_));
+  store_.reset();
+  const std::string keys = ReadFile(vault_ + "/keys.db");
+  const std::string kek = vault_ + "/kek/kek-0000000001";
+  // The other's file of keys.
+  fs::copy_file(options_.vault + "/" + other.uid + "/keys.db", vault_ + "/keys.db",
+                fs::copy_options::overwrite_existing);
+  ExpectRefused("another tenant");
+  WriteFile(vault_ + "/keys.db", keys);
+  ASSERT_OK(Open());
+  store_.reset();
+  // The other's rows under this tenant's name.
+  fs::rename(dir_ + "/tenant.db", folder_.path() + "/aside");
+  fs::copy_file(other_dir + "/tenant.db", dir_ + "/tenant.db");
+  options_.expected_name = TestTenant().name;
+  ExpectRefused("another tenant");
+  fs::rename(folder_.path() + "/aside", dir_ + "/tenant.db");
+  EXPECT_OK(Open());
+}
+
+// One of the two files is put back from a copy without the other.
+TEST_F(ErasureSteps, FilesOfDifferentTimesAreRefused) {
+  store_.reset();
+  const std::string old_keys = ReadFile(vault_ + "/keys.db");
+  const std::string old_rows = ReadFile(dir_ + "/tenant.db");
+  ASSERT_OK(Open());
+  std::vector<TokenRow> rows;
+  for (uint64_t handle = 5; handle <= 1500; ++handle) {
+    rows.push_back(TestRow(handle, absl::StrCat(handle)));
+  }
+  ASSERT_OK(store_->InsertTokens(memory_.uid, rows));
+  ASSERT_OK(store_->EraseTokens(
+      {memory_.uid, {1, 2, 20}, NextCertificate(*store_, memory_), std::nullopt}));
+  ASSERT_TRUE(FinishErasures(*store_));
+  store_.reset();
+  const std::string new_keys = ReadFile(vault_ + "/keys.db");
+  WriteFile(vault_ + "/keys.db", old_keys);
+  ExpectRefused("put the present keys.db back");
+  WriteFile(vault_ + "/keys.db", new_keys);
+  const std::string new_rows = ReadFile(dir_ + "/tenant.db");
+  WriteFile(dir_ + "/tenant.db", old_rows);
+  ExpectRefused("put the present tenant.db back");
+  WriteFile(dir_ + "/tenant.db", new_rows);
+  ASSERT_OK(Open());
+  EXPECT_EQ(LoadAll(*store_, memory_.uid).size(), 1497u);
+}
+
+TEST_F(ErasureSteps, AFileOfKeysThatIsUsedByAnotherIsRefused) {
+  store_.reset();
+  auto kms = FileKms::Open(vault_ + "/kek");
+  ASSERT_OK(kms);
+  auto keys = KeyStore::Open(vault_ + "/keys.db", TestTenant().uid, kms->get());
+  ASSERT_OK(keys);
+  EXPECT_CODE(Open(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace lethe::store
