@@ -55,9 +55,7 @@ void AddOutcome(Json& json, const Result& result) {
 void AddDestruction(Fields& fields, const std::optional<client::Destruction>& destruction) {
   if (!destruction.has_value()) return;
   fields.push_back({"keys destroyed", destruction->certificate_id});
-  for (const client::StoreLevel& level : destruction->stores) {
-    fields.push_back({absl::StrCat("  ", level.store), level.level});
-  }
+  AddLevels(fields, destruction->stores);
 }
 
 template <typename Result>
@@ -110,6 +108,12 @@ Json ToJson(const std::vector<client::StoreLevel>& stores) {
     json.push_back({{"store", level.store}, {"level", level.level}, {"evidence", level.evidence}});
   }
   return json;
+}
+
+void AddLevels(Fields& fields, const std::vector<client::StoreLevel>& stores) {
+  for (const client::StoreLevel& level : stores) {
+    fields.push_back({absl::StrCat("  ", level.store), level.level});
+  }
 }
 
 Json ToJson(const client::MemoryDeletion& deletion) {

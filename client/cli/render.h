@@ -15,6 +15,8 @@ using Json = nlohmann::ordered_json;
 
 Json ToJson(const client::Tenant& tenant);
 Json ToJson(const std::vector<client::StoreLevel>& stores);
+// A line a place, indented.
+void AddLevels(Fields& fields, const std::vector<client::StoreLevel>& stores);
 Json ToJson(const client::MemoryDeletion& deletion);
 Json ToJson(const client::Partition& partition);
 Json ToJson(const client::Memory& memory);

@@ -138,6 +138,7 @@ int DeleteTenant(Context& context, const std::string& name, const Arguments& arg
   if (!arguments.out.empty()) written = folder.Write(*deletion);
   Fields fields = {{"erased tokens", FormatCount(deletion->erased_tokens)},
                    {"certificate", deletion->certificate_id}};
+  AddLevels(fields, deletion->stores);
   std::string rest;
   if (!arguments.out.empty() && written.ok()) {
     fields.push_back({"written to", arguments.out});
@@ -151,7 +152,8 @@ int DeleteTenant(Context& context, const std::string& name, const Arguments& arg
          {"certificate_id", deletion->certificate_id},
          {"envelope", audit::Base64(deletion->envelope)},
          {"checkpoint", deletion->checkpoint},
-         {"tlog_proof", deletion->tlog_proof}},
+         {"tlog_proof", deletion->tlog_proof},
+         {"stores", ToJson(deletion->stores)}},
         RenderFields(fields) + rest);
   if (!written.ok()) return context.FileError(absl::StrCat("--out: ", written.message()));
   if (const absl::Status status = CheckClosing(*deletion); !status.ok()) {

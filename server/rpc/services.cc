@@ -54,8 +54,7 @@ TenantHandlers::TenantHandlers(service::Service* service) {
         return absl::OkStatus();
       });
   Unary<v1::DeleteTenantRequest, v1::DeleteTenantResponse>(
-      "DeleteTenant",
-      [service](const auto& request, const CallOptions& call, auto* response) {
+      "DeleteTenant", [service](const auto& request, const CallOptions& call, auto* response) {
         return Answer(service->DeleteTenant(request.name(), call), response);
       });
 }
