@@ -74,7 +74,9 @@ TEST(ShredTest, EveryErasureIsFollowedByACertificateAboutItsKeys) {
     ASSERT_TRUE(shredded.destruction->erasures.has_value());
     EXPECT_EQ(shredded.destruction->erasures->first, i);
     EXPECT_EQ(shredded.destruction->erasures->last, i);
-    if (keys[i / 2] != 0) EXPECT_EQ(shredded.destruction->keys, keys[i / 2]);
+    if (keys[i / 2] != 0) {
+      EXPECT_EQ(shredded.destruction->keys, keys[i / 2]);
+    }
     EXPECT_GT(shredded.destruction->keys, 0u);
     // Before its keys are destroyed an erasure says that they are not.
     std::map<std::string, std::string> before;

@@ -136,7 +136,9 @@ TEST(AnchorTest, ErasedTokensKeepTheirCode) {
     // No proper beginning is taken for the whole, but for one that ends between two handles.
     for (size_t size = 1; size < bytes.size(); ++size) {
       const auto part = DecodeErased(absl::string_view(bytes).substr(0, size));
-      if (part.ok()) EXPECT_LT(part->handles.size(), entry.erased.handles.size());
+      if (part.ok()) {
+        EXPECT_LT(part->handles.size(), entry.erased.handles.size());
+      }
     }
   }
   ErasedTokens all;
