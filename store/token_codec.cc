@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 
 #include <bit>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
@@ -32,7 +33,8 @@ void PutBytes(std::string& out, absl::string_view bytes) {
 
 void PutDoubles(std::string& out, const std::vector<double>& values) {
   PutLittleEndian(out, Size32(values.size()));
-  for (double value : values) PutLittleEndian(out, std::bit_cast<uint64_t>(value));
+  static_assert(std::endian::native == std::endian::little);
+  out.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
 }
 
 absl::string_view Bytes(const SecretBytes& secret) {
@@ -64,13 +66,9 @@ class Reader {
   std::string Bytes() { return std::string(Take(Int<uint32_t>())); }
 
   std::vector<double> Doubles() {
-    const size_t count = Int<uint32_t>();
-    Reader bits(Take(count * sizeof(uint64_t)));
-    std::vector<double> values;
-    if (!ok_) return values;
-    values.reserve(count);
-    for (size_t i = 0; i < count; ++i)
-      values.push_back(std::bit_cast<double>(bits.Int<uint64_t>()));
+    const absl::string_view bits = Take(size_t{Int<uint32_t>()} * sizeof(double));
+    std::vector<double> values(bits.size() / sizeof(double));
+    if (!values.empty()) std::memcpy(values.data(), bits.data(), bits.size());
     return values;
   }
 

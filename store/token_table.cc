@@ -33,10 +33,15 @@ absl::Status ValidateRow(size_t index, const TokenRow& row, uint64_t least_handl
         RowField(index, "handle"), ": ", row.handle, ", must be at least ", least_handle,
         " here and below 2^63 - 1: handles increase and are never used twice"));
   }
-  LETHE_RETURN_IF_ERROR(CheckLength(RowField(index, "id"), row.id, 1, kMaxIdBytes));
-  LETHE_RETURN_IF_ERROR(CheckLength(RowField(index, "subject"), row.subject, 0, kMaxIdBytes));
-  LETHE_RETURN_IF_ERROR(CheckLength(RowField(index, "payload"), row.payload, 0, kMaxRowBytes));
-  LETHE_RETURN_IF_ERROR(CheckLength(RowField(index, "labels"), row.labels, 0, kMaxRowBytes));
+  const auto check = [index](absl::string_view field, const std::string& value, size_t least,
+                             size_t most) {
+    const bool good = value.size() >= least && value.size() <= most;
+    return good ? absl::OkStatus() : CheckLength(RowField(index, field), value, least, most);
+  };
+  LETHE_RETURN_IF_ERROR(check("id", row.id, 1, kMaxIdBytes));
+  LETHE_RETURN_IF_ERROR(check("subject", row.subject, 0, kMaxIdBytes));
+  LETHE_RETURN_IF_ERROR(check("payload", row.payload, 0, kMaxRowBytes));
+  LETHE_RETURN_IF_ERROR(check("labels", row.labels, 0, kMaxRowBytes));
   const size_t coordinates = kMaxRowBytes / sizeof(double);
   if (row.key.size() > coordinates || row.value.size() > coordinates) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -78,6 +83,9 @@ absl::Status TokenTable::Insert(const StoredMemory& memory,
   LETHE_ASSIGN_OR_RETURN(
       Statement revive,
       database_->Prepare("DELETE FROM tombstones WHERE memory = ?1 AND id_key = ?2"));
+  LETHE_ASSIGN_OR_RETURN(
+      const int64_t buried,
+      CountWhere("SELECT EXISTS (SELECT 1 FROM tombstones WHERE memory = ?1)", memory));
   const std::string& uid = memory.record.uid;
   uint64_t least_handle = memory.record.next_handle;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -85,8 +93,10 @@ absl::Status TokenTable::Insert(const StoredMemory& memory,
     LETHE_RETURN_IF_ERROR(ValidateRow(i, row, least_handle));
     least_handle = row.handle + 1;
     const std::string plaintext = EncodeToken(row);
-    LETHE_RETURN_IF_ERROR(CheckLength(absl::StrCat("tokens[", i, "]"), plaintext, 1,
-                                      kMaxRowBytes - kSealedRowOverhead));
+    if (plaintext.size() > kMaxRowBytes - kSealedRowOverhead) {
+      return CheckLength(absl::StrCat("tokens[", i, "]"), plaintext, 1,
+                         kMaxRowBytes - kSealedRowOverhead);
+    }
     const Bytes32 id_key = index_.ForId(uid, row.id);
 
     insert.Int(1, memory.key)
@@ -110,6 +120,7 @@ absl::Status TokenTable::Insert(const StoredMemory& memory,
           absl::StrCat(RowField(i, "id"), ": already in this memory, or twice in this batch"));
     }
     LETHE_RETURN_IF_ERROR(status);
+    if (buried == 0) continue;
     LETHE_RETURN_IF_ERROR(revive.Int(1, memory.key).Blob(2, audit::AsBytes(id_key)).Run());
   }
   return absl::OkStatus();

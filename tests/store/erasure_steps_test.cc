@@ -182,7 +182,7 @@ TEST_F(ErasureSteps, MissingKeysAreRefusedWithWhatToDo) {
     SCOPED_TRACE(path);
     fs::rename(path, folder_.path() + "/aside");
     ExpectRefused(words);
-    ExpectRefused(path);
+    ExpectRefused(options_.vault);
     fs::rename(folder_.path() + "/aside", path);
     ASSERT_OK(Open());
     store_.reset();

@@ -396,8 +396,9 @@ TEST_F(SealedRows, AFullDiskInTheMiddleOfAnInsertLosesNothing) {
     EXPECT_TRUE(after == next || after == next + 600);
     EXPECT_TRUE(!status.ok() || after == next + 600);
     EXPECT_EQ(store_->CountMemory(memory.uid)->tokens, after - 1 - erased);
+    const bool inserted = after != next;
     next = after;
-    if (next > 1) {
+    if (inserted) {
       const std::vector<uint64_t> last = {next - 1};
       ASSERT_OK(
           store_->EraseTokens({memory.uid, last, NextCertificate(*store_, memory), std::nullopt}));
