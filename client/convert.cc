@@ -290,8 +290,7 @@ InclusionProof FromWire(const v1::InclusionProof& wire) {
           .leaf_hash = wire.leaf_hash(),
           .root = wire.root(),
           .hashes = {wire.hashes().begin(), wire.hashes().end()},
-          .tlog_proof = wire.tlog_proof(),
-          .stores = LevelsFromWire(wire.stores())};
+          .tlog_proof = wire.tlog_proof()};
 }
 
 ConsistencyProof FromWire(const v1::ConsistencyProof& wire) {

@@ -93,7 +93,7 @@ TEST(FaultTest, AnUnknownOutcomeOfClosingATenant) {
   Harness service;
   service.MakeMemory("m");
   service.Insert("m", Spiral(5));
-  LieOnce(service, "CloseTenant");
+  LieOnce(service, "BeginClose");
   EXPECT_THAT(service->DeleteTenant("t", {}), HasCode(kUnavailable));
   EXPECT_THAT(service->DeleteTenant("t", {}), HasCode(kNotFound));
   EXPECT_THAT(service->GetMemory("t", "m"), HasCode(kNotFound));
@@ -106,7 +106,7 @@ TEST(FaultTest, AStartFinishesAClosingThatACrashInterrupted) {
   Harness service;
   service.MakeMemory("m");
   service.Insert("m", Spiral(5));
-  LieOnce(service, "CloseTenant");
+  LieOnce(service, "BeginClose");
   EXPECT_THAT(service->DeleteTenant("t", {}), HasCode(kUnavailable));
   EXPECT_TRUE(std::filesystem::exists(service.data() + "/tenants/t"));
   service.Restart();

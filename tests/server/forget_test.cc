@@ -294,7 +294,8 @@ TEST(ForgetTest, AStoredAnswerHoldsNeitherTheRequestIdNorASalt) {
   input.request_id = "request-90210";
   ASSERT_THAT(service->Forget(input, {}), IsOk());
   service.Stop();
-  const auto opened = store::OpenTenantStore(service.data() + "/tenants/t");
+  const auto opened =
+      store::OpenTenantStore(service.data() + "/tenants/t", {.vault = service.data() + "/vault"});
   ASSERT_THAT(opened, IsOk());
   const std::vector<store::MemoryRecord> memories = *(*opened)->ListMemories("", 10);
   ASSERT_EQ(memories.size(), 1u);

@@ -298,7 +298,7 @@ TEST(ClosingProofTest, NothingIsAnsweredAndNothingChangesWhenTheStoreFails) {
   Harness service;
   service.MakeMemory("m");
   service.Insert("m", Spiral(4));
-  FailOnce(service, "CloseTenant", absl::ResourceExhaustedError("full"));
+  FailOnce(service, "BeginClose", absl::ResourceExhaustedError("full"));
   EXPECT_THAT(service->DeleteTenant("t", {}), HasCode(absl::StatusCode::kResourceExhausted));
   EXPECT_EQ(service->GetTenant("t")->certificate_count, 0u);
   const audit::VerificationKey key = FirstKey(service);

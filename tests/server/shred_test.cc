@@ -41,6 +41,7 @@ std::vector<TokenInput> Ward() {
   std::vector<TokenInput> tokens = Spiral(12);
   for (int i = 0; i < 4; ++i) tokens[static_cast<size_t>(i)].subject = "anna";
   for (int i = 4; i < 7; ++i) tokens[static_cast<size_t>(i)].subject = "ben";
+  for (TokenInput& token : tokens) token.payload = "canary-71f3";
   return tokens;
 }
 
@@ -208,7 +209,7 @@ TEST(ShredTest, AClosedTenantEndsWithItsCertificateAndNoKey) {
   EXPECT_EQ(closed->erased_tokens, 11u);
   EXPECT_EQ(LevelsOf(closed->stores), Destroyed());
   EXPECT_TRUE(std::filesystem::is_empty(service.data() + "/vault"));
-  EXPECT_FALSE(FilesHold(service, "payload"));
+  EXPECT_FALSE(FilesHold(service, "canary-71f3"));
   // A namesake sees nothing of it.
   EXPECT_THAT(service->CreateTenant("t", {}), IsOk());
   EXPECT_THAT(service->GetMemory("t", "m"), HasCode(kNotFound));
