@@ -21,11 +21,12 @@
 // until the store is closed, not beyond.
 //
 // Cost, counted in system calls: a transaction is one fdatasync of the write-ahead log whatever its
-// size (two, when the log was emptied before it), so batch what may be batched. An erase adds a
-// checkpoint: two fdatasync and a truncation. Measured with rows of 32 coordinates on ext4 over a
-// shared virtual disk, two busy cores: 120 to 230 inserts a second one by one, 13,000 rows/s in
-// batches of 300, 19,000 in batches of 10,000; 50 erases a second one by one, 4,000 to 5,000 rows/s
-// in batches of 300; 250,000 rows/s in LoadTokens. Opening reads no tokens.
+// size (two, when the log was emptied before it), so batch what may be batched; a block of keys,
+// made for every 256 to 2048 rows that need one, adds a commit of keys.db. An erase adds a
+// checkpoint: two fdatasync and a truncation; DestroyPendingKeys the same on keys.db and a pass
+// over it; AppendShredded a transaction. CPU time of a row of 32 coordinates, in batches of 300, on
+// a busy two-core machine: 25 us to insert one without a subject, 23 us with one of 500 subjects;
+// in LoadTokens 9 us without, 5 us with. Opening reads no tokens.
 //
 // Errors, beside those of tenant_store.h: NOT_FOUND where there is no tenant.db; ALREADY_EXISTS
 // from CreateTenantStore where there is one; UNAVAILABLE when another connection holds the file;
