@@ -8,14 +8,26 @@
 
 namespace lethe::store {
 
-absl::Status Outbox::Add(uint64_t sequence, std::span<const uint64_t> slots) {
+absl::Status Outbox::Add(uint64_t sequence,
+                         std::span<const uint64_t> slots,
+                         const ErasedTokens& erased) {
   if (slots.empty()) return absl::OkStatus();
   std::string bytes;
   bytes.reserve(slots.size() * sizeof(uint64_t));
   for (uint64_t slot : slots) PutLittleEndian(bytes, slot);
   LETHE_ASSIGN_OR_RETURN(
-      Statement insert, database_->Prepare("INSERT INTO outbox (sequence, slots) VALUES (?1, ?2)"));
-  return insert.Int(1, ClampToInt64(sequence)).Blob(2, bytes).Run();
+      Statement insert,
+      database_->Prepare("INSERT INTO outbox (sequence, slots, erased) VALUES (?1, ?2, ?3)"));
+  insert.Int(1, ClampToInt64(sequence)).Blob(2, bytes).Blob(3, EncodeErased(erased));
+  return insert.Run();
+}
+
+absl::StatusOr<ErasedTokens> Outbox::Erased(uint64_t sequence) {
+  LETHE_ASSIGN_OR_RETURN(Statement select,
+                         database_->Prepare("SELECT erased FROM outbox WHERE sequence = ?1"));
+  LETHE_ASSIGN_OR_RETURN(const bool row, select.Int(1, ClampToInt64(sequence)).Step());
+  if (!row) return ErasedTokens{};
+  return DecodeErased(select.ColumnBlob(0));
 }
 
 absl::StatusOr<std::vector<PendingErasure>> Outbox::List() {

@@ -73,10 +73,12 @@ CREATE TABLE certificates (
 ) STRICT;
 CREATE INDEX certificates_by_memory ON certificates (memory_name, sequence);
 
--- The slots, 8 bytes each, little-endian, that wait to be destroyed for a certificate.
+-- For a certificate: the slots, 8 bytes each, little-endian, that wait to be destroyed, and what it
+-- erased (EncodeErased of anchor.h).
 CREATE TABLE outbox (
   sequence INTEGER PRIMARY KEY CHECK (sequence >= 0),
-  slots BLOB NOT NULL CHECK (length(slots) > 0 AND length(slots) % 8 = 0)
+  slots BLOB NOT NULL CHECK (length(slots) > 0 AND length(slots) % 8 = 0),
+  erased BLOB NOT NULL
 ) STRICT;
 
 CREATE TABLE requests (

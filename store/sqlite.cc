@@ -92,6 +92,12 @@ bool IsIndeterminate(const absl::Status& status) {
   return status.GetPayload(kIndeterminatePayload).has_value();
 }
 
+absl::Status Indeterminate(absl::string_view message) {
+  absl::Status status(absl::StatusCode::kUnknown, message);
+  status.SetPayload(kIndeterminatePayload, absl::Cord("1"));
+  return status;
+}
+
 // --- Statement
 
 Statement::Statement(Statement&& other) noexcept
@@ -392,10 +398,8 @@ absl::Status Transaction::Commit() {
     database_ = nullptr;
     return absl::OkStatus();
   }
-  absl::Status status(absl::StatusCode::kUnknown,
-                      absl::StrCat("COMMIT failed, its outcome is unknown: ",
-                                   database->Error(code, "COMMIT").message()));
-  status.SetPayload(kIndeterminatePayload, absl::Cord("1"));
+  absl::Status status = Indeterminate(absl::StrCat("COMMIT failed, its outcome is unknown: ",
+                                                   database->Error(code, "COMMIT").message()));
   database->MarkUnusable("a COMMIT failed");
   return status;  // the destructor rolls back what SQLite left open
 }

@@ -34,6 +34,8 @@ namespace lethe::store {
 
 // The change is in the file or it is not; only a new connection can tell.
 bool IsIndeterminate(const absl::Status& status);
+// Such a status (UNKNOWN).
+absl::Status Indeterminate(absl::string_view message);
 
 struct DatabaseIdentity {
   int32_t application_id = 0;
@@ -124,7 +126,6 @@ class Database {
   uint64_t wal_bytes() const;
 
  private:
-  friend class DatabaseCopy;
   friend class Statement;
   friend class Transaction;
   Database(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle) {}

@@ -1,5 +1,6 @@
 #include "store/sqlite_tenant.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -119,6 +120,7 @@ absl::Status SqliteTenant::RunForMemory(absl::string_view sql, const StoredMemor
 
 absl::StatusOr<EraseResult> SqliteTenant::DeleteMemory(const DeleteMemoryRequest& request) {
   EraseResult result;
+  ErasedTokens gone{.memory_uid = request.memory_uid, .whole_memory = true, .handles = {}};
   auto body = [&]() -> absl::Status {
     LETHE_ASSIGN_OR_RETURN(const StoredMemory memory, FindMemory("uid", request.memory_uid));
     LETHE_ASSIGN_OR_RETURN(const TokenTable::ErasedMemory erased, tokens_.EraseMemory(memory));
@@ -129,12 +131,14 @@ absl::StatusOr<EraseResult> SqliteTenant::DeleteMemory(const DeleteMemoryRequest
     LETHE_RETURN_IF_ERROR(RunForMemory("DELETE FROM memories WHERE key = ?1", memory));
     if (request.certificate.has_value()) {
       LETHE_RETURN_IF_ERROR(log_.Append(*request.certificate));
-      LETHE_RETURN_IF_ERROR(outbox_.Add(request.certificate->record.sequence, erased.slots));
+      LETHE_RETURN_IF_ERROR(outbox_.Add(request.certificate->record.sequence, erased.slots, gone));
     }
     if (request.request.has_value()) return InsertRequest(*request.request);
     return absl::OkStatus();
   };
-  LETHE_RETURN_IF_ERROR(Change(Kind::kErase, body));
+  LETHE_RETURN_IF_ERROR(request.certificate.has_value()
+                            ? ChangeWith(Kind::kErase, *request.certificate, gone, body)
+                            : Change(Kind::kErase, body));
   result.checkpoint = database_->CheckpointTruncate();
   return result;
 }
@@ -173,6 +177,9 @@ absl::StatusOr<EraseResult> SqliteTenant::EraseTokens(const EraseRequest& reques
                                                    " rows, must be at most ", kMaxInsertRows));
   }
   const bool grows = !request.replacements.empty();
+  ErasedTokens erased{
+      .memory_uid = request.memory_uid, .whole_memory = false, .handles = request.handles};
+  std::ranges::sort(erased.handles);
   auto body = [&]() -> absl::Status {
     LETHE_ASSIGN_OR_RETURN(const StoredMemory memory, FindMemory("uid", request.memory_uid));
     LETHE_ASSIGN_OR_RETURN(
@@ -183,11 +190,12 @@ absl::StatusOr<EraseResult> SqliteTenant::EraseTokens(const EraseRequest& reques
     if (grows) LETHE_RETURN_IF_ERROR(InsertRows(memory, request.replacements, taker));
     LETHE_RETURN_IF_ERROR(taker.Finish());
     LETHE_RETURN_IF_ERROR(log_.Append(request.certificate));
-    LETHE_RETURN_IF_ERROR(outbox_.Add(request.certificate.record.sequence, slots));
+    LETHE_RETURN_IF_ERROR(outbox_.Add(request.certificate.record.sequence, slots, erased));
     if (request.request.has_value()) return InsertRequest(*request.request);
     return absl::OkStatus();
   };
-  LETHE_RETURN_IF_ERROR(Change(grows ? Kind::kGrow : Kind::kErase, body));
+  LETHE_RETURN_IF_ERROR(
+      ChangeWith(grows ? Kind::kGrow : Kind::kErase, request.certificate, erased, body));
   return EraseResult{request.handles.size(), database_->CheckpointTruncate()};
 }
 
@@ -273,7 +281,7 @@ absl::Status SqliteTenant::StartLog(const LogStart& start) {
 }
 
 absl::Status SqliteTenant::AppendCertificate(const CertificateAppend& certificate) {
-  return Change(Kind::kAppend, [&] { return log_.Append(certificate); });
+  return ChangeWith(Kind::kAppend, certificate, {}, [&] { return log_.Append(certificate); });
 }
 
 absl::StatusOr<std::vector<LogKey>> SqliteTenant::GetLogKeys() {

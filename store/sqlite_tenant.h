@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "store/anchor.h"
 #include "store/certificate_log.h"
 #include "store/outbox.h"
 #include "store/row_keys.h"
@@ -95,6 +96,12 @@ class SqliteTenant final : public TenantStore {
   absl::Status InsertRows(const StoredMemory& memory,
                           std::span<const TokenRow> rows,
                           SlotTaker& taker);
+  // Change, which appends this certificate, and then its entry in the anchor. When that fails, the
+  // certificate is in the log and nobody may be told yet: indeterminate, as a failed COMMIT is.
+  absl::Status ChangeWith(Kind kind,
+                          const CertificateAppend& certificate,
+                          const ErasedTokens& erased,
+                          absl::FunctionRef<absl::Status()> body);
   KeyStore* keys() { return vault_ == nullptr ? nullptr : vault_->keys(); }
   TenantVault::Place place() const;
 
@@ -106,6 +113,7 @@ class SqliteTenant final : public TenantStore {
   TokenTable tokens_;
   Outbox outbox_;
   CertificateLog log_;
+  absl::Status behind_;  // not OK: the anchor lacks what the log has
   bool visiting_ = false;
 };
 

@@ -7,7 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "store/anchor.h"
 #include "store/certificate_log.h"
+#include "store/outbox.h"
 #include "store/sqlite_tenant.h"
 #include "store/validation.h"
 
@@ -18,14 +20,58 @@ constexpr absl::string_view kClosed = "the tenant is closed: its log can be read
 
 std::string FileOf(const std::string& dir) { return absl::StrCat(dir, "/tenant.db"); }
 
-TenantVault::Place PlaceOf(const SqliteTenantOptions& options, const std::string& uid) {
-  return {options.vault, uid, options.kms};
+TenantVault::Place PlaceOf(const SqliteTenantOptions& options, const TenantRecord& tenant) {
+  return {options.vault, tenant.uid, options.kms, tenant.log_origin};
 }
 
 absl::Status CheckOptions(const SqliteTenantOptions& options) {
   if (options.vault.empty()) return absl::InvalidArgumentError("options.vault: the path is empty");
   if (!options.kms) return absl::InvalidArgumentError("options.kms: required");
   return absl::OkStatus();
+}
+
+// That the log continues the anchor, which it may be ahead of by what a crash came between; the
+// anchor then follows.
+absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, Anchor& anchor) {
+  CertificateLog log(&database, tenant.record.log_origin);
+  Outbox outbox(&database);
+  LETHE_ASSIGN_OR_RETURN(const LogHead head, log.Head());
+  const uint64_t size = anchor.head().size;
+  if (size > head.count) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(database.path(), ": its log has ", head.count, " certificates, but ", size,
+                     " were written (", anchor.path(),
+                     "): it is an older copy, in which what was erased since"
+                     " is not; put the present tenant.db back"));
+  }
+  if (size > 0) {
+    LETHE_ASSIGN_OR_RETURN(const std::vector<Bytes32> leaf, log.Nodes(0, size - 1, 1));
+    // A leaf names the one before it, so one leaf stands for all that are before it.
+    if (leaf.empty() || leaf.front() != anchor.head().leaf_hash) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          database.path(), ": its log is another than the one that was written (", anchor.path(),
+          "): certificate ", size - 1, " differs; put the present tenant.db back"));
+    }
+  }
+  if (size == head.count) return absl::OkStatus();
+  LETHE_ASSIGN_OR_RETURN(const std::vector<LogKey> keys, log.Keys());
+  std::vector<AnchorEntry> entries;
+  CertificateQuery query{.after_sequence = std::nullopt, .memory_name = "", .limit = kMaxPageSize};
+  if (size > 0) query.after_sequence = size - 1;
+  while (size + entries.size() < head.count) {
+    LETHE_ASSIGN_OR_RETURN(std::vector<CertificateRecord> page, log.List(query));
+    LETHE_CHECK(!page.empty());  // CheckWhole has seen them
+    query.after_sequence = page.back().sequence;
+    for (CertificateRecord& record : page) {
+      AnchorEntry& entry = entries.emplace_back();
+      for (const LogKey& key : keys) {
+        if (key.first_sequence == record.sequence + 1) entry.next_vkey = key.vkey;
+      }
+      LETHE_ASSIGN_OR_RETURN(entry.erased, outbox.Erased(record.sequence));
+      entry.record = std::move(record);
+    }
+  }
+  return anchor.Append(entries, head.checkpoint);
 }
 
 // Of the two files one may have been put back from a copy without the other.
@@ -67,10 +113,11 @@ SqliteTenant::SqliteTenant(std::unique_ptr<Database> database,
       outbox_(database_.get()),
       log_(database_.get(), tenant_.log_origin) {}
 
-TenantVault::Place SqliteTenant::place() const { return PlaceOf(options_, tenant_.uid); }
+TenantVault::Place SqliteTenant::place() const { return PlaceOf(options_, tenant_); }
 
 absl::Status SqliteTenant::Health() const {
   LETHE_RETURN_IF_ERROR(database_->health());
+  LETHE_RETURN_IF_ERROR(behind_);
   return vault_ == nullptr ? absl::OkStatus() : vault_->keys()->Health();
 }
 
@@ -105,6 +152,21 @@ absl::Status SqliteTenant::Change(Kind kind, absl::FunctionRef<absl::Status()> b
     database_->CheckpointTruncate().IgnoreError();
   }
   return absl::OkStatus();
+}
+
+absl::Status SqliteTenant::ChangeWith(Kind kind,
+                                      const CertificateAppend& certificate,
+                                      const ErasedTokens& erased,
+                                      absl::FunctionRef<absl::Status()> body) {
+  LETHE_RETURN_IF_ERROR(Change(kind, body));
+  if (vault_ == nullptr) return absl::OkStatus();  // closing: no copy is of use any more
+  const AnchorEntry entry{certificate.record, certificate.next_vkey, erased};
+  const absl::Status status = vault_->anchor()->Append({&entry, 1}, certificate.checkpoint);
+  if (status.ok()) return status;
+  behind_ = absl::UnavailableError(
+      absl::StrCat("the anchor of the log could not follow it: ", status.message(),
+                   "; close and open the tenant again"));
+  return Indeterminate(behind_.message());
 }
 
 absl::Status SqliteTenant::Checkpoint() {
@@ -206,7 +268,7 @@ absl::StatusOr<KeysDestroyed> SqliteTenant::DestroyPendingKeys(uint64_t through_
 
 absl::Status SqliteTenant::AppendShredded(const CertificateAppend& certificate,
                                           uint64_t through_sequence) {
-  return Change(Kind::kErase, [&]() -> absl::Status {
+  return ChangeWith(Kind::kErase, certificate, {}, [&]() -> absl::Status {
     LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> slots, outbox_.Slots(through_sequence));
     for (uint64_t slot : slots) {
       LETHE_ASSIGN_OR_RETURN(const SlotState state, keys()->State(slot));
@@ -235,7 +297,7 @@ absl::StatusOr<std::unique_ptr<TenantStore>> CreateTenantStore(const std::string
   if (tenant.state != TenantState::kOpen) {
     return absl::InvalidArgumentError("tenant.state: must be open");
   }
-  const TenantVault::Place place = PlaceOf(options, tenant.uid);
+  const TenantVault::Place place = PlaceOf(options, tenant);
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<TenantVault> vault, TenantVault::Create(place));
   const auto build = [&]() -> absl::StatusOr<std::unique_ptr<TenantStore>> {
     LETHE_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
@@ -269,7 +331,8 @@ absl::StatusOr<std::unique_ptr<TenantStore>> OpenTenantStore(const std::string& 
   std::unique_ptr<TenantVault> vault;
   SecretBytes secret(kIndexSecretBytes);
   if (tenant.record.state == TenantState::kOpen) {
-    LETHE_ASSIGN_OR_RETURN(vault, TenantVault::Open(PlaceOf(options, tenant.record.uid)));
+    LETHE_ASSIGN_OR_RETURN(vault, TenantVault::Open(PlaceOf(options, tenant.record)));
+    LETHE_RETURN_IF_ERROR(CheckAnchor(*database, tenant, *vault->anchor()));
     LETHE_RETURN_IF_ERROR(CheckFit(*database, tenant, *vault->keys()));
     LETHE_ASSIGN_OR_RETURN(secret, OpenIndexSecret(*database, tenant, *vault->keys()));
   }

@@ -44,6 +44,19 @@ absl::Status CheckVault(const TenantVault::Place& place) {
                    " put this folder back from its copy: without it the rows cannot be read"));
 }
 
+std::string AnchorOf(const std::string& folder) { return absl::StrCat(folder, "/anchor.db"); }
+
+// It holds no secret: to unlink it is enough.
+absl::Status RemoveAnchor(const std::string& folder) {
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+    const std::string path = absl::StrCat(AnchorOf(folder), suffix);
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+      return SystemError(errno, "remove it", path);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Missing(const absl::Status& status) {
   return absl::FailedPreconditionError(
       absl::StrCat(status.message(), "; put this tenant's keys back from the copy of its vault"));
@@ -66,6 +79,9 @@ absl::Status TenantVault::MakeKeys(const Place& place) {
       keys_, KeyStore::Create(KeysFileOf(place.folder()), place.tenant_uid, kms_.get()));
   LETHE_ASSIGN_OR_RETURN(const uint64_t first, keys_->Allocate(1));
   LETHE_CHECK(first == kTenantSlot);
+  LETHE_ASSIGN_OR_RETURN(
+      anchor_, Anchor::Create(AnchorOf(place.folder()), place.tenant_uid, place.log_origin));
+  LETHE_RETURN_IF_ERROR(SyncFolder(place.folder()));
   return SyncFolder(place.root);
 }
 
@@ -104,7 +120,13 @@ absl::StatusOr<std::unique_ptr<TenantVault>> TenantVault::Open(const Place& plac
       KeyStore::Open(KeysFileOf(place.folder()), place.tenant_uid, kms->get());
   if (absl::IsNotFound(keys.status())) return Missing(keys.status());
   LETHE_RETURN_IF_ERROR(keys.status());
-  return std::unique_ptr<TenantVault>(new TenantVault(std::move(*kms), std::move(*keys)));
+  absl::StatusOr<std::unique_ptr<Anchor>> anchor =
+      Anchor::Open(AnchorOf(place.folder()), place.tenant_uid, place.log_origin);
+  if (absl::IsNotFound(anchor.status())) return Missing(anchor.status());
+  LETHE_RETURN_IF_ERROR(anchor.status());
+  std::unique_ptr<TenantVault> vault(new TenantVault(std::move(*kms), std::move(*keys)));
+  vault->anchor_ = std::move(*anchor);
+  return vault;
 }
 
 absl::StatusOr<KeysDestroyed> TenantVault::End(const Place& place,
@@ -127,6 +149,7 @@ absl::StatusOr<KeysDestroyed> TenantVault::End(const Place& place,
     }
   }
   open.reset();
+  LETHE_RETURN_IF_ERROR(RemoveAnchor(place.folder()));
   LETHE_RETURN_IF_ERROR(FileKms::Remove(kek_folder).status());
   // From here on nothing unwraps a data key any more, wherever a copy of it lies.
   LETHE_ASSIGN_OR_RETURN(const RemovalResult removed, KeyStore::Remove(KeysFileOf(place.folder())));

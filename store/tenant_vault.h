@@ -1,5 +1,5 @@
-// The vault of one tenant, `<root>/<uid>`: its KEK and its file of keys, made, opened and ended
-// together; internal to the store.
+// The vault of one tenant, `<root>/<uid>`: its KEK, its file of keys and the anchor of its log,
+// made, opened and ended together; internal to the store.
 //
 // Errors: FAILED_PRECONDITION, with what to do, for what is missing, has wrong rights, or is of
 // another tenant; ALREADY_EXISTS from Create; those of the Kms and of KeyStore.
@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "store/anchor.h"
 #include "store/sqlite_tenant_store.h"
 #include "store/tenant_store.h"
 #include "store/vault/key_store.h"
@@ -26,6 +27,7 @@ class TenantVault {
     std::string root;
     std::string tenant_uid;
     KmsFactory kms;
+    std::string log_origin;
     std::string folder() const { return root + "/" + tenant_uid; }
   };
 
@@ -35,9 +37,11 @@ class TenantVault {
   static absl::StatusOr<std::unique_ptr<TenantVault>> Open(const Place& place);
 
   KeyStore* keys() { return keys_.get(); }
+  Anchor* anchor() { return anchor_.get(); }
   absl::StatusOr<uint32_t> Epoch() { return kms_->CurrentEpoch(); }
 
-  // Ends the keys of the tenant: the KEKs, then the data keys, then the files. `open` is the vault
+  // Ends the keys of the tenant: the KEKs, then the data keys, then the files; the anchor goes with
+  // them, since without the keys no copy of the tenant is of use. `open` is the vault
   // where it is open already, or null. What remains is an empty folder; can be repeated at any
   // point. FAILED_PRECONDITION when the folder is not there: nobody can tell then whether the keys
   // are.
@@ -52,6 +56,7 @@ class TenantVault {
 
   std::unique_ptr<Kms> kms_;
   std::unique_ptr<KeyStore> keys_;
+  std::unique_ptr<Anchor> anchor_;
 };
 
 }  // namespace lethe::store
