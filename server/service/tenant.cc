@@ -37,6 +37,16 @@ absl::StatusOr<std::unique_ptr<store::TenantStore>> OpenStore(const std::string&
 absl::StatusOr<std::shared_ptr<Tenant>> Tenant::Open(const std::string& directory,
                                                      const SigningKeys* keys,
                                                      const TenantOptions& options) {
+  LETHE_ASSIGN_OR_RETURN(std::shared_ptr<Tenant> tenant, OpenLogOnly(directory, keys, options));
+  if (tenant->closed()) return tenant;
+  MutexLock lock(tenant->writer_);
+  LETHE_RETURN_IF_ERROR(tenant->SyncMemories());
+  return tenant;
+}
+
+absl::StatusOr<std::shared_ptr<Tenant>> Tenant::OpenLogOnly(const std::string& directory,
+                                                            const SigningKeys* keys,
+                                                            const TenantOptions& options) {
   LETHE_CHECK(options.log != nullptr);
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<store::TenantStore> opened, OpenStore(directory, options));
   LETHE_ASSIGN_OR_RETURN(store::TenantRecord record, opened->GetTenant());
@@ -50,9 +60,7 @@ absl::StatusOr<std::shared_ptr<Tenant>> Tenant::Open(const std::string& director
   if (tenant->closed()) {
     LETHE_RETURN_IF_ERROR(cleaned);
     tenant->store_.reset();  // so that the folder can be moved
-    return tenant;
   }
-  LETHE_RETURN_IF_ERROR(tenant->SyncMemories());
   return tenant;
 }
 

@@ -142,6 +142,25 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // Empties the write-ahead log, for an orderly stop.
   absl::Status Checkpoint();
 
+  // --- For whoever opens and unloads tenants (tenant_registry.h).
+  // As Open, without the memories: finishes what a crash left in the file and can hand over the
+  // log's key (HandOver). It answers no calls about memories.
+  static absl::StatusOr<std::shared_ptr<Tenant>> OpenLogOnly(const std::string& directory,
+                                                             const SigningKeys* keys,
+                                                             const TenantOptions& options);
+  // Info with the memories counted in the store; also of a tenant that OpenLogOnly opened.
+  absl::StatusOr<TenantInfo> InfoFromStore();
+  // Tokens of all memories, and an estimate of the bytes that the loaded tenant takes: documented
+  // sizes of the core and of what stands beside it, times the counts of the published states. Cost
+  // O(memories); waits for no writer.
+  struct Size {
+    // Of a tenant without memories: a connection, its schema, some of its page cache.
+    static constexpr uint64_t kEmptyBytes = uint64_t{512} << 10;
+    uint64_t tokens = 0;
+    uint64_t bytes = 0;
+  };
+  Size EstimateSize() const;
+
  private:
   struct Memory {
     Memory(std::string memory_uid,
