@@ -9,9 +9,12 @@ namespace {
 
 // Estimates, on the safe side of what was measured (docs/adr/0033).
 constexpr uint64_t kMemoryBytes = uint64_t{64} << 10;
-// Of a token, beside its numbers: the core's 270 (core/svdd/memory.h), its place in the token tree,
-// its id, the maps by id and subject.
-constexpr uint64_t kTokenBytes = 700;
+// Of a token, beside its numbers: the core's 270 (core/svdd/memory.h) and what it grows by, its
+// place in the token tree, its id, the maps by id and subject.
+constexpr uint64_t kTokenBytes = 1200;
+// Pages that SQLite keeps and what a small memory holds more densely, up to kMostCachedBytes.
+constexpr uint64_t kCachedTokenBytes = 1000;
+constexpr uint64_t kMostCachedBytes = uint64_t{4} << 20;
 // Keys are held twice and values once in double; row caches and landmarks hold keys again.
 constexpr uint64_t kKeyNumberBytes = 24;
 constexpr uint64_t kValueNumberBytes = 16;
@@ -36,6 +39,7 @@ Tenant::Size Tenant::EstimateSize() const {
     size.tokens += tokens;
     size.bytes += kMemoryBytes;
     size.bytes += tokens * (kTokenBytes + kKeyNumberBytes * key + kValueNumberBytes * value);
+    size.bytes += std::min(kMostCachedBytes, kCachedTokenBytes * tokens);
     size.bytes += kPairBytes * with_weight * with_weight;
     size.bytes += std::min(kMostRowBytes, sizeof(float) * tokens * with_weight);
   }

@@ -281,6 +281,7 @@ absl::Status TenantRegistry::WithLog(const std::string& name,
   } else {
     entry->facts.reset();
   }
+  entry->pause = absl::ZeroDuration();
   Closed(*entry, deleted ? State::kDeleted : State::kUnloaded);
   return status;
 }

@@ -50,6 +50,10 @@ void Must(const absl::Status& status) {
 
 std::string NameOf(size_t tenant) { return absl::StrCat("tenant-", tenant); }
 
+std::string FolderOf(const Plan& plan, size_t tenant) {
+  return absl::StrCat(plan.folder, "/tenants/", NameOf(tenant));
+}
+
 double MiB(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 uint64_t Resident() {
@@ -117,11 +121,10 @@ void Make(const Plan& plan) {
     }
   }
   for (size_t tenant = kSeeds; tenant < plan.tenants; ++tenant) {
-    const std::string folders = plan.folder + "/tenants/";
-    const std::string copy = folders + NameOf(tenant);
-    std::filesystem::copy(folders + NameOf(tenant % kSeeds), copy);
+    const std::string copy = FolderOf(plan, tenant);
+    std::filesystem::copy(FolderOf(plan, tenant % kSeeds), copy);
     const auto database = Must(store::Database::Open(
-        copy + "/tenant.db", store::Database::Mode::kOpen, store::kTenantIdentity));
+        absl::StrCat(copy, "/tenant.db"), store::Database::Mode::kOpen, store::kTenantIdentity));
     Must(database->Execute(absl::StrCat("UPDATE tenant SET name = '", NameOf(tenant), "'")));
   }
 }
