@@ -27,7 +27,7 @@ TEST(LimitsTest, BytesWithUnits) {
                                                      {"512MiB", kGiB / 2},
                                                      {"4G", 4 * kGiB},
                                                      {"2TiB", 2048 * kGiB},
-                                                     {"16777215TiB", 16777215 * 1024 * kGiB}}) {
+                                                     {"16777215TiB", kGiB * 1024 * 16777215}}) {
     const auto parsed = ParseBytes("--x", text);
     ASSERT_THAT(parsed, IsOk()) << text;
     EXPECT_EQ(*parsed, bytes) << text;
