@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
+#include "server/limits.h"
 
 namespace lethe::server {
 namespace {
@@ -157,6 +158,8 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
   std::string level(service::LogLevelName(config.log_level));
   std::string verify_forget = "never";
   std::vector<std::string> witnesses;
+  std::string max_open_tenants;
+  std::string memory_limit;
   bool version = false;
   // CLI11 reports by exceptions; none leaves this function.
   try {
@@ -169,6 +172,12 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
                    "Folder of everything the server keeps; made when missing. Default ./var/lethe.")
         ->option_text("DIR")
         ->envname("LETHE_DATA");
+    app.add_option(
+           "--vault", config.vault,
+           "Folder of the keys that the stored rows are sealed with, to be copied apart from "
+           "the data; made when missing. Default vault in the data folder.")
+        ->option_text("DIR")
+        ->envname("LETHE_VAULT");
     app.add_option("--listen", config.listen,
                    "Address and port of the gRPC server; port 0 lets the kernel choose. "
                    "Default 127.0.0.1:7421.")
@@ -206,6 +215,17 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
         ->option_text("VKEY")
         ->allow_extra_args(false)
         ->envname("LETHE_WITNESS");
+    app.add_option("--max-open-tenants", max_open_tenants,
+                   "Tenants that may be open at a time; beyond it the one used longest ago is "
+                   "unloaded until its next call. Default 1000, or less where the limit on open "
+                   "files is low.")
+        ->option_text("N")
+        ->envname("LETHE_MAX_OPEN_TENANTS");
+    app.add_option("--memory-limit", memory_limit,
+                   "Memory that open tenants may take, an estimate; likewise. For example 2GiB. "
+                   "Default half of the machine's or the cgroup's.")
+        ->option_text("BYTES")
+        ->envname("LETHE_MEMORY_LIMIT");
     app.add_option(
            "--log-level", level,
            "Lowest level of the log on stderr: debug, info, warning or error. Default info.")
@@ -234,6 +254,16 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
   }
   config.refit_on_forget = verify_forget == "always";
   LETHE_RETURN_IF_ERROR(ParseWitnesses(witnesses, config.witnesses));
+  if (!max_open_tenants.empty()) {
+    uint64_t number = 0;
+    if (max_open_tenants[0] == '-' || !absl::SimpleAtoi(max_open_tenants, &number) || number == 0) {
+      return absl::InvalidArgumentError("--max-open-tenants: must be a number, at least 1");
+    }
+    config.max_open_tenants = number;
+  }
+  if (!memory_limit.empty()) {
+    LETHE_ASSIGN_OR_RETURN(config.memory_limit, ParseBytes("--memory-limit", memory_limit));
+  }
   LETHE_RETURN_IF_ERROR(Validate(config));
   return config;
 }

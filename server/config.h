@@ -4,6 +4,7 @@
 #define LETHE_SERVER_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,6 +20,9 @@ namespace lethe::server {
 struct Config {
   // --data, LETHE_DATA: the folder of everything the server keeps; made when missing.
   std::string data = "./var/lethe";
+  // --vault, LETHE_VAULT: the folder of the keys of all rows; made when missing, its parent is not;
+  // empty for "vault" in the data folder.
+  std::string vault;
   // --listen, LETHE_LISTEN: "host:port" or "[ipv6]:port"; port 0 lets the kernel choose.
   std::string listen = "127.0.0.1:7421";
   // --http-listen, LETHE_HTTP_LISTEN: where the logs of certificates can be read over HTTP; empty
@@ -34,6 +38,11 @@ struct Config {
   bool refit_on_forget = false;
   // --witness, LETHE_WITNESS (separated by white space): the keys whose cosignatures are taken.
   std::vector<audit::WitnessKey> witnesses = {};
+  // --max-open-tenants, LETHE_MAX_OPEN_TENANTS; absent: what the limit on open files allows.
+  std::optional<uint64_t> max_open_tenants = {};
+  // --memory-limit, LETHE_MEMORY_LIMIT: bytes that open tenants may take; absent: half of what
+  // there is.
+  std::optional<uint64_t> memory_limit = {};
   // --log-level, LETHE_LOG_LEVEL: lines of this level and above are written.
   service::LogLevel log_level = service::LogLevel::kInfo;
 };
@@ -49,7 +58,8 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
     const std::vector<std::string>& arguments);
 
 // INVALID_ARGUMENT names the flag: a malformed address or origin, or an address beyond loopback
-// without the flag that allows it.
+// without the flag that allows it. Whether the machine can keep the limits is TenantLimits's to say
+// (limits.h).
 absl::Status Validate(const Config& config);
 
 struct HostPort {

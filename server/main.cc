@@ -20,6 +20,7 @@
 #include "core/base/status_macros.h"
 #include "server/config.h"
 #include "server/http/log_server.h"
+#include "server/limits.h"
 #include "server/rpc/server.h"
 #include "server/service/event_log.h"
 #include "server/service/service.h"
@@ -65,14 +66,18 @@ sigset_t StopSignals() {
   return signals;
 }
 
-absl::Status Serve(const Config& config, service::EventLog& log) {
+absl::Status Serve(const Config& config,
+                   const service::RegistryLimits& limits,
+                   service::EventLog& log) {
   const absl::Time begin = absl::Now();
   service::ServiceOptions service_options;
   service_options.data = config.data;
+  service_options.vault = config.vault;
   service_options.origin = config.origin;
   service_options.tenant.refit_on_forget = config.refit_on_forget;
   service_options.tenant.witnesses = config.witnesses;
   service_options.tenant.log = &log;
+  service_options.limits = limits;
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<service::Service> service,
                          service::Service::Open(service_options));
   // Until here a signal ended the process at once, which is as safe as kill -9 and does not make
@@ -100,6 +105,9 @@ absl::Status Serve(const Config& config, service::EventLog& log) {
              {"listen", config.listen},
              {"port", int64_t{server->port()}},
              {"data", config.data},
+             {"vault", config.vault.empty() ? config.data + "/vault" : config.vault},
+             {"max_open_tenants", static_cast<int64_t>(limits.max_open)},
+             {"memory_limit", static_cast<int64_t>(limits.max_bytes)},
              {"start_seconds", absl::ToDoubleSeconds(absl::Now() - begin)}});
 
   int signal = 0;
@@ -114,25 +122,29 @@ absl::Status Serve(const Config& config, service::EventLog& log) {
   return absl::OkStatus();
 }
 
+int UsageError(const absl::Status& status) {
+  std::fprintf(stderr, "lethed: %s\nTry lethed --help.\n", std::string(status.message()).c_str());
+  return kExitUsage;
+}
+
 int Main(const std::vector<std::string>& arguments) {
   const auto parsed = ParseCommandLine(arguments);
-  if (!parsed.ok()) {
-    std::fprintf(stderr, "lethed: %s\nTry lethed --help.\n",
-                 std::string(parsed.status().message()).c_str());
-    return kExitUsage;
-  }
+  if (!parsed.ok()) return UsageError(parsed.status());
   if (const auto* print = std::get_if<PrintAndExit>(&*parsed)) {
     std::fputs(print->text.c_str(), stdout);
     return 0;
   }
   const Config& config = std::get<Config>(*parsed);
+  const absl::StatusOr<service::RegistryLimits> limits = TenantLimits(
+      config.max_open_tenants, config.memory_limit, RaiseOpenFiles(), MemoryOfMachine());
+  if (!limits.ok()) return UsageError(limits.status());
   service::EventLog log(STDERR_FILENO, config.log_level);
   library_log = &log;
   gpr_set_log_function(LogFromGrpc);
   google::protobuf::SetLogHandler(LogFromProtobuf);
   ::signal(SIGPIPE, SIG_IGN);
 
-  const absl::Status status = Serve(config, log);
+  const absl::Status status = Serve(config, *limits, log);
   if (status.ok()) return 0;
   log.Write(
       service::LogLevel::kError, "failed",

@@ -27,8 +27,9 @@ struct ServerOptions {
   size_t max_exports = 16;           // that run at once
   // An export is cancelled when its reader takes nothing for so long: it would keep its place.
   absl::Duration max_export_write = absl::Seconds(60);
-  int max_threads =
-      512;  // above ServiceOptions::max_waiting_writes + max_open_streams + max_exports
+  // Above ServiceOptions::max_waiting_writes + RegistryLimits::max_waiting + max_open_streams +
+  // max_exports.
+  int max_threads = 512;
   size_t memory_quota_bytes = size_t{1} << 30;  // buffers of gRPC itself
 };
 

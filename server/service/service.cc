@@ -1,6 +1,7 @@
 #include "server/service/service.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,16 +9,16 @@
 #include "audit/random.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "server/service/certificates.h"
 #include "server/service/names.h"
 #include "server/service/write_ticket.h"
 #include "store/sqlite_tenant_store.h"
+#include "store/tenant_glance.h"
 
 namespace lethe::service {
 namespace {
 
 constexpr size_t kLogIdBytes = 8;
-
-absl::Status NoSuchTenant() { return absl::NotFoundError("tenant: there is none with this name"); }
 
 }  // namespace
 
@@ -29,17 +30,27 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& opt
   resolved.tenant.vault = directory->vault_path();
   std::unique_ptr<Service> service(new Service(std::move(resolved), std::move(directory)));
   LETHE_RETURN_IF_ERROR(service->OpenKeys());
-  LETHE_RETURN_IF_ERROR(service->OpenTenants());
+  MutexLock lock(service->directory_mutex_);
+  LETHE_RETURN_IF_ERROR(service->ListTenantsAtStart());
   if (service->keys_->rotating()) {
     // What cannot be done now is in the log and is tried again; everybody is served all the same.
-    MutexLock lock(service->directory_mutex_);
     service->ContinueRotation().status().IgnoreError();
   }
   return service;
 }
 
 Service::Service(ServiceOptions options, std::unique_ptr<store::DataDirectory> directory)
-    : options_(std::move(options)), directory_(std::move(directory)) {}
+    : options_(std::move(options)),
+      directory_(std::move(directory)),
+      registry_(
+          options_.limits,
+          [this](const std::string& name, TenantRegistry::Depth depth) {
+            const std::string path = directory_->tenant_path(name);
+            return depth == TenantRegistry::Depth::kLog
+                       ? Tenant::OpenLogOnly(path, keys_.get(), options_.tenant)
+                       : Tenant::Open(path, keys_.get(), options_.tenant);
+          },
+          options_.tenant.log) {}
 
 absl::Status Service::OpenKeys() {
   LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> tenants, directory_->ListTenants());
@@ -51,47 +62,68 @@ absl::Status Service::OpenKeys() {
   return absl::OkStatus();
 }
 
-absl::Status Service::OpenTenants() {
+std::optional<TenantFacts> Service::LookAt(const std::string& name) const {
+  const std::optional<store::TenantGlance> glance =
+      store::GlanceAtTenant(directory_->tenant_path(name));
+  if (!glance.has_value() || glance->record.name != name) return std::nullopt;
+  const absl::StatusOr<audit::Signer> signer = keys_->Find(glance->record.log_origin, glance->vkey);
+  if (!signer.ok() || !VerifyHead(glance->head, signer->verification_key()).ok()) {
+    return std::nullopt;
+  }
+  TenantFacts facts;
+  facts.info = {.name = name,
+                .create_time = FormatMicros(glance->record.create_time_micros),
+                .log_origin = glance->record.log_origin,
+                .verification_key = glance->vkey,
+                .certificate_count = glance->head.count,
+                .memory_count = glance->memories};
+  facts.uid = glance->record.uid;
+  facts.bytes = Tenant::Size::kEmptyBytes + glance->file_bytes;
+  return facts;
+}
+
+absl::Status Service::ListTenantsAtStart() {
+  const absl::Time begin = absl::Now();
   LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> names, directory_->ListTenants());
+  int64_t opened = 0;
   for (const std::string& name : names) {
-    absl::StatusOr<std::shared_ptr<Tenant>> tenant =
-        Tenant::Open(directory_->tenant_path(name), keys_.get(), options_.tenant);
-    if (tenant.ok() && (*tenant)->closed()) {
+    std::optional<TenantFacts> facts = LookAt(name);
+    const bool in_order = facts.has_value();
+    registry_.Add(name, std::move(facts));
+    if (in_order) continue;
+    // A crash may have left an erasure in the write-ahead log, a deletion half done, a log not
+    // begun; or the file is damaged, which only opening it explains.
+    ++opened;
+    const absl::Status status =
+        registry_.WithLog(name, {}, [](Tenant&) { return absl::OkStatus(); });
+    if (registry_.DeletedUid(name).has_value()) {
       // A crash came between the closing certificate and the move, or the move failed.
-      {
-        MutexLock lock(registry_mutex_);
-        registry_[name] = Entry{*tenant};
-      }
-      const bool moved = MoveAway(name, **tenant);
+      const bool moved = MoveAway(name);
       options_.tenant.log->Write(LogLevel::kWarning, "tenant_close_finished",
                                  {{"tenant", name}, {"ok", int64_t{moved}}});
-      continue;
+    } else if (status.ok()) {
+      if (facts = LookAt(name); facts.has_value()) registry_.Add(name, std::move(facts));
     }
-    if (!tenant.ok()) {
-      options_.tenant.log->Write(LogLevel::kError, "tenant_quarantined",
-                                 {{"tenant", name},
-                                  {"code", static_cast<int64_t>(tenant.status().code())},
-                                  {"message", std::string(tenant.status().message())}});
-    }
-    MutexLock lock(registry_mutex_);
-    registry_[name] = Entry{tenant.ok() ? *std::move(tenant) : nullptr};
   }
+  // Of a tenant that cannot be read, or whose making a crash interrupted: for a person to judge.
+  LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> orphans,
+                         directory_->ListOrphanVaults(registry_.KnownUids()));
+  for (const std::string& path : orphans) {
+    options_.tenant.log->Write(LogLevel::kWarning, "vault_of_no_tenant", {{"path", path}});
+  }
+  options_.tenant.log->Write(LogLevel::kInfo, "tenants_listed",
+                             {{"tenants", static_cast<int64_t>(names.size())},
+                              {"opened", opened},
+                              {"milliseconds", absl::ToInt64Milliseconds(absl::Now() - begin)}});
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<Tenant>> Service::Find(absl::string_view field,
-                                                      const std::string& name) {
+absl::StatusOr<TenantHold> Service::Find(absl::string_view field,
+                                         const std::string& name,
+                                         TenantRegistry::Use use,
+                                         const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckName(field, name));
-  MutexLock lock(registry_mutex_);
-  const auto found = registry_.find(name);
-  if (found == registry_.end()) return NoSuchTenant();
-  if (found->second.tenant == nullptr) {
-    return absl::UnavailableError(
-        "tenant: could not be opened when the server started and is quarantined; the server's log "
-        "says why");
-  }
-  if (found->second.tenant->closed()) return NoSuchTenant();
-  return found->second.tenant;
+  return registry_.Acquire(name, use, call);
 }
 
 absl::StatusOr<TenantInfo> Service::CreateTenant(const std::string& name, const CallOptions& call) {
@@ -99,13 +131,17 @@ absl::StatusOr<TenantInfo> Service::CreateTenant(const std::string& name, const 
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
   MutexLock directory_lock(directory_mutex_);
-  {
-    MutexLock lock(registry_mutex_);
-    if (registry_.contains(name)) {
-      return absl::AlreadyExistsError("name: there is a tenant with this name");
-    }
+  if (registry_.Contains(name)) {
+    return absl::AlreadyExistsError("name: there is a tenant with this name");
   }
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
+  LETHE_ASSIGN_OR_RETURN(const TenantHold tenant,
+                         registry_.AcquireNew(name, call, [&] { return MakeTenant(name); }));
+  options_.tenant.log->Write(LogLevel::kInfo, "tenant_created", {{"tenant", name}});
+  return tenant->Info();
+}
+
+absl::StatusOr<std::shared_ptr<Tenant>> Service::MakeTenant(const std::string& name) {
   store::TenantRecord record;
   record.name = name;
   record.uid = audit::RandomUid();
@@ -118,24 +154,17 @@ absl::StatusOr<TenantInfo> Service::CreateTenant(const std::string& name, const 
         .status();
   });
   if (!made.ok()) return CreateFailed(name, made);
-  absl::StatusOr<std::shared_ptr<Tenant>> opened =
+  absl::StatusOr<std::shared_ptr<Tenant>> tenant =
       Tenant::Open(directory_->tenant_path(name), keys_.get(), options_.tenant);
-  if (!opened.ok()) return CreateFailed(name, opened.status());
-  const std::shared_ptr<Tenant> tenant = *std::move(opened);
+  if (!tenant.ok()) return CreateFailed(name, tenant.status());
   if (keys_->rotating()) {
     // What fails here is done by the next call or start that goes on with the rotation.
-    if (const absl::Status status = tenant->HandOver().status(); !status.ok()) {
+    if (const absl::Status status = (*tenant)->HandOver().status(); !status.ok()) {
       options_.tenant.log->Write(LogLevel::kError, "key_hand_over_failed",
                                  {{"tenant", name}, {"message", std::string(status.message())}});
     }
   }
-  TenantInfo info = tenant->Info();
-  {
-    MutexLock lock(registry_mutex_);
-    registry_[name] = Entry{tenant};
-  }
-  options_.tenant.log->Write(LogLevel::kInfo, "tenant_created", {{"tenant", name}});
-  return info;
+  return tenant;
 }
 
 absl::Status Service::CreateFailed(const std::string& name, const absl::Status& status) {
@@ -143,17 +172,16 @@ absl::Status Service::CreateFailed(const std::string& name, const absl::Status& 
   const absl::StatusOr<std::vector<std::string>> folders = directory_->ListTenants();
   const bool stays =
       !folders.ok() || std::find(folders->begin(), folders->end(), name) != folders->end();
-  options_.tenant.log->Write(LogLevel::kError, stays ? "tenant_quarantined" : "tenant_not_made",
+  if (stays) {
+    registry_.AddQuarantined(name, status);
+    return absl::UnavailableError(
+        "name: the tenant was made but could not be opened and is quarantined; the server's log "
+        "says why, and a later call tries again");
+  }
+  options_.tenant.log->Write(LogLevel::kError, "tenant_not_made",
                              {{"tenant", name},
                               {"code", static_cast<int64_t>(status.code())},
                               {"message", std::string(status.message())}});
-  if (stays) {
-    MutexLock lock(registry_mutex_);
-    registry_[name] = Entry{nullptr};
-    return absl::UnavailableError(
-        "name: the tenant was made but could not be opened and is quarantined; the server's log "
-        "says why, and the next start tries again");
-  }
   if (absl::IsResourceExhausted(status)) {
     return absl::ResourceExhaustedError("the disk or a quota is full; nothing was changed");
   }
@@ -161,7 +189,11 @@ absl::Status Service::CreateFailed(const std::string& name, const absl::Status& 
 }
 
 absl::StatusOr<TenantInfo> Service::GetTenant(const std::string& name) {
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> tenant, Find("name", name));
+  LETHE_RETURN_IF_ERROR(CheckName("name", name));
+  LETHE_ASSIGN_OR_RETURN(std::optional<TenantInfo> known, registry_.Info(name));
+  if (known.has_value()) return *std::move(known);
+  LETHE_ASSIGN_OR_RETURN(const TenantHold tenant,
+                         registry_.Acquire(name, TenantRegistry::Use::kRead, {}));
   return tenant->Info();
 }
 
@@ -169,42 +201,26 @@ absl::StatusOr<Page<TenantInfo>> Service::ListTenants(const PageRequest& page) {
   constexpr absl::string_view kScope = "tenants";
   LETHE_ASSIGN_OR_RETURN(const size_t size, PageSize(page.size));
   LETHE_ASSIGN_OR_RETURN(const std::string after, DecodePageToken(kScope, page.token));
-  // Copied first: no tenant may make the calls of another one wait.
-  std::vector<std::pair<std::string, std::shared_ptr<Tenant>>> found;
-  bool more = false;
-  {
-    MutexLock lock(registry_mutex_);
-    auto next = registry_.upper_bound(after);
-    for (; next != registry_.end() && found.size() < size; ++next) {
-      // Deleted, though its folder could not be moved away yet.
-      if (next->second.tenant != nullptr && next->second.tenant->gone()) continue;
-      found.emplace_back(next->first, next->second.tenant);
-    }
-    more = next != registry_.end();
-  }
   Page<TenantInfo> result;
-  for (const auto& [name, tenant] : found) {
-    if (tenant != nullptr) {
-      result.items.push_back(tenant->Info());
-    } else {
-      result.items.emplace_back().name = name;
-    }
-  }
-  if (more) result.next_page_token = EncodePageToken(kScope, found.back().first);
+  bool more = false;
+  std::tie(result.items, more) = registry_.List(after, size);
+  if (more) result.next_page_token = EncodePageToken(kScope, result.items.back().name);
   return result;
 }
 
-bool Service::MoveAway(const std::string& name, const Tenant& tenant) {
-  const absl::StatusOr<std::string> moved = directory_->CloseTenant(name, tenant.uid());
+bool Service::MoveAway(const std::string& name) {
+  const std::optional<std::string> uid = registry_.DeletedUid(name);
+  if (!uid.has_value()) return false;
+  const absl::StatusOr<std::string> moved = directory_->CloseTenant(name, *uid);
   if (!moved.ok()) {
     // The tenant is gone all the same; the next start or rotation moves its folder.
     options_.tenant.log->Write(
         LogLevel::kError, "tenant_move_failed",
         {{"tenant", name}, {"message", std::string(moved.status().message())}});
+    registry_.MarkDeleted(name, *uid);
     return false;
   }
-  MutexLock lock(registry_mutex_);
-  registry_.erase(name);
+  registry_.Remove(name);
   return true;
 }
 
@@ -212,11 +228,20 @@ absl::StatusOr<DeleteTenantReply> Service::DeleteTenant(const std::string& name,
                                                         const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  // Opened before the directory is locked, so that a slow opening holds nobody else up.
+  const absl::StatusOr<TenantHold> tenant = Find("name", name, TenantRegistry::Use::kWrite, call);
   MutexLock directory_lock(directory_mutex_);
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> tenant, Find("name", name));
-  absl::StatusOr<DeleteTenantReply> reply = tenant->Close(call);
-  // Also when it turns out that an earlier call, whose commit seemed to fail, did close it.
-  if (tenant->closed()) MoveAway(name, *tenant);
+  if (!tenant.ok()) {
+    // An earlier call may have closed it though its commit seemed to fail.
+    if (absl::IsNotFound(tenant.status())) MoveAway(name);
+    return tenant.status();
+  }
+  if ((*tenant)->closed()) {
+    MoveAway(name);
+    return absl::NotFoundError("tenant: there is none with this name");
+  }
+  absl::StatusOr<DeleteTenantReply> reply = (*tenant)->Close(call);
+  if ((*tenant)->closed()) MoveAway(name);
   if (!reply.ok()) return reply.status();
   options_.tenant.log->Write(LogLevel::kInfo, "tenant_deleted",
                              {{"tenant", name},
@@ -231,19 +256,22 @@ absl::StatusOr<MemoryInfo> Service::CreateMemory(const std::string& tenant,
                                                  const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
   return found->CreateMemory(name, config, call);
 }
 
 absl::StatusOr<MemoryInfo> Service::GetMemory(const std::string& tenant, const std::string& name) {
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
   LETHE_RETURN_IF_ERROR(CheckName("name", name));
   return found->GetMemory(name);
 }
 
 absl::StatusOr<Page<MemoryInfo>> Service::ListMemories(const std::string& tenant,
                                                        const PageRequest& page) {
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
   return found->ListMemories(page);
 }
 
@@ -252,7 +280,8 @@ absl::StatusOr<DeleteMemoryReply> Service::DeleteMemory(const std::string& tenan
                                                         const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("name", name));
   return found->DeleteMemory(name, call);
 }
@@ -276,13 +305,15 @@ absl::StatusOr<std::vector<InsertReply>> Service::InsertBatches(
     const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
   return found->Insert(memory, std::move(batches), call);
 }
 
 absl::StatusOr<QueryReply> Service::Query(const QueryInput& input, const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", input.tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", input.tenant, TenantRegistry::Use::kRead, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
   return found->Query(input, call);
 }
@@ -290,7 +321,8 @@ absl::StatusOr<QueryReply> Service::Query(const QueryInput& input, const CallOpt
 absl::StatusOr<ForgetReply> Service::Forget(const ForgetInput& input, const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", input.tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
   return found->Forget(input, call);
 }
@@ -298,7 +330,8 @@ absl::StatusOr<ForgetReply> Service::Forget(const ForgetInput& input, const Call
 absl::StatusOr<EvictReply> Service::Evict(const EvictInput& input, const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", input.tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
   return found->Evict(input, call);
 }
@@ -306,7 +339,8 @@ absl::StatusOr<EvictReply> Service::Evict(const EvictInput& input, const CallOpt
 absl::StatusOr<EditReply> Service::Edit(EditInput input, const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", input.tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
   return found->Edit(std::move(input), call);
 }
@@ -315,7 +349,8 @@ absl::StatusOr<DescribeReply> Service::Describe(const std::string& tenant,
                                                 const std::string& memory,
                                                 bool refit,
                                                 const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
   if (!refit) return found->Describe(memory, refit, call);
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
@@ -327,7 +362,8 @@ absl::StatusOr<CertificateInfo> Service::GetCertificate(const std::string& tenan
                                                         const std::string& id) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
   if (!audit::DecodeDigest(id).ok()) {
     return FieldError("id", "must be 64 lower-case hex digits");
   }
@@ -339,21 +375,15 @@ absl::StatusOr<Page<CertificateInfo>> Service::ListCertificates(const std::strin
                                                                 const PageRequest& page) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
   if (!memory.empty()) LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
   return found->ListCertificates(memory, page);
 }
 
 absl::Status Service::Checkpoint() {
-  std::vector<std::shared_ptr<Tenant>> tenants;
-  {
-    MutexLock lock(registry_mutex_);
-    for (const auto& [name, entry] : registry_) {
-      if (entry.tenant != nullptr) tenants.push_back(entry.tenant);
-    }
-  }
   absl::Status first;
-  for (const std::shared_ptr<Tenant>& tenant : tenants) first.Update(tenant->Checkpoint());
+  for (const TenantHold& tenant : registry_.AcquireOpen()) first.Update(tenant->Checkpoint());
   return first;
 }
 

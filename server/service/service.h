@@ -1,7 +1,9 @@
 // Service: every tenant of one data folder, without any idea of how a request arrived.
 //
-// Start-up opens every tenant. One that cannot be opened (damaged, of a newer release) is
-// quarantined: its calls return UNAVAILABLE, a log line says why, and everyone else is served.
+// Start-up looks at every tenant's file and opens none that was closed in order; a tenant is opened
+// by the first call that needs it and unloaded again beyond the limits (tenant_registry.h,
+// docs/adr/0034). One that cannot be opened (damaged, of a newer release) is quarantined: its calls
+// return UNAVAILABLE, a log line says why, and everyone else is served.
 //
 // Names are checked here (INVALID_ARGUMENT names "tenant", "memory" or "name"); an unknown tenant
 // or memory is NOT_FOUND. Writes that would wait behind too many others are refused with
@@ -12,8 +14,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,7 @@
 #include "server/service/paging.h"
 #include "server/service/signing_keys.h"
 #include "server/service/tenant.h"
+#include "server/service/tenant_registry.h"
 #include "server/service/types.h"
 #include "store/data_directory.h"
 
@@ -38,18 +41,22 @@ struct ServiceOptions {
   RotationFault rotation_fault = {};  // a seam for tests
   // Writes that may run or wait at a time, all tenants together.
   int max_waiting_writes = 256;
+  RegistryLimits limits = {};
 };
 
 class Service {
  public:
-  // Makes the data folder and the signing key where they are missing; opens every tenant; goes on
-  // with a rotation of the key that was interrupted. FAILED_PRECONDITION when the key is gone
-  // though tenants exist.
+  // Makes the data folder and the signing key where they are missing; looks at every tenant and
+  // finishes what a crash left (an erasure, a deletion); goes on with a rotation of the key that
+  // was interrupted. FAILED_PRECONDITION when the key is gone though tenants exist. Cost: a
+  // fraction of a millisecond a tenant that was closed in order, the opening of its log otherwise.
+  // Starts no thread.
   static absl::StatusOr<std::unique_ptr<Service>> Open(const ServiceOptions& options);
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
   absl::StatusOr<TenantInfo> CreateTenant(const std::string& name, const CallOptions& call);
+  // Neither this nor ListTenants opens a tenant that is not open: they say how it was closed.
   absl::StatusOr<TenantInfo> GetTenant(const std::string& name);
   // In the order of names. A quarantined tenant is listed with its name alone.
   absl::StatusOr<Page<TenantInfo>> ListTenants(const PageRequest& page);
@@ -102,7 +109,8 @@ class Service {
   absl::Status Export(const std::string& tenant,
                       const audit::ExportRange& range,
                       audit::ExportSink& sink);
-  // The log as it is now, for reading piece by piece.
+  // The log as it is now, for reading piece by piece. Keeps the tenant open; must not outlive the
+  // service.
   absl::StatusOr<std::unique_ptr<audit::LogSource>> OpenLog(const std::string& tenant);
   // Begins a rotation of the signing key, or goes on with one that was interrupted: a new key, a
   // hand-over in every log, the old key destroyed. Logs that cannot hand over keep the old key
@@ -116,24 +124,33 @@ class Service {
                                                          const std::string& memory,
                                                          const PageRequest& page);
 
-  // Empties every write-ahead log, for an orderly stop; the first error, after trying all.
+  // Empties the write-ahead log of every open tenant, for an orderly stop; the first error, after
+  // trying all.
   absl::Status Checkpoint();
 
+  // How many tenants are open, and what they take.
+  TenantRegistry::Counts OpenTenantCounts() const { return registry_.counts(); }
+
  private:
-  struct Entry {
-    std::shared_ptr<Tenant> tenant;  // null: quarantined
-  };
   Service(ServiceOptions options, std::unique_ptr<store::DataDirectory> directory);
   absl::Status OpenKeys();
   absl::StatusOr<RotateKeyReply> ContinueRotation() ABSL_EXCLUSIVE_LOCKS_REQUIRED(directory_mutex_);
-  absl::Status OpenTenants();
-  absl::StatusOr<std::shared_ptr<Tenant>> Find(absl::string_view field, const std::string& name);
+  absl::Status ListTenantsAtStart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(directory_mutex_);
+  // What the file of a tenant that is not open says, checked against our keys; nullopt when it has
+  // to be opened to say more.
+  std::optional<TenantFacts> LookAt(const std::string& name) const;
+  absl::StatusOr<TenantHold> Find(absl::string_view field,
+                                  const std::string& name,
+                                  TenantRegistry::Use use,
+                                  const CallOptions& call);
+  absl::StatusOr<std::shared_ptr<Tenant>> MakeTenant(const std::string& name);
   // After a CreateTenant that failed: a folder that is there all the same may hold a log that needs
   // the present key, so the tenant is registered as quarantined. What the caller is told.
   absl::Status CreateFailed(const std::string& name, const absl::Status& status);
-  // Moves the folder of a closed tenant to closed/ and frees its name. False, with a line in the
-  // log, when the folder stays; the tenant stays registered then, as closed.
-  bool MoveAway(const std::string& name, const Tenant& tenant);
+  // Moves the folder of a tenant that was deleted to closed/ and frees its name; nothing to do for
+  // others. False, with a line in the log, when the folder stays; the tenant stays registered then,
+  // as deleted.
+  bool MoveAway(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(directory_mutex_);
 
   const ServiceOptions options_;
   std::atomic<int> writes_{0};
@@ -143,8 +160,7 @@ class Service {
   const std::unique_ptr<store::DataDirectory> directory_;
   std::unique_ptr<SigningKeys> keys_;  // set by Open, before any tenant
 
-  Mutex registry_mutex_;
-  std::map<std::string, Entry> registry_ ABSL_GUARDED_BY(registry_mutex_);
+  TenantRegistry registry_;
 };
 
 }  // namespace lethe::service

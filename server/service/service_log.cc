@@ -9,13 +9,42 @@
 #include "server/service/write_ticket.h"
 
 namespace lethe::service {
+namespace {
+
+// A log that keeps its tenant open.
+class HeldLog final : public audit::LogSource {
+ public:
+  HeldLog(TenantHold hold, std::unique_ptr<audit::LogSource> view)
+      : hold_(std::move(hold)), view_(std::move(view)) {}
+
+  uint64_t size() const override { return view_->size(); }
+  std::string checkpoint() const override { return view_->checkpoint(); }
+  std::vector<std::pair<uint64_t, audit::VerificationKey>> keys() const override {
+    return view_->keys();
+  }
+  absl::StatusOr<audit::Digest> Node(int level, uint64_t index) override {
+    return view_->Node(level, index);
+  }
+  absl::Status Entries(uint64_t first,
+                       uint64_t last,
+                       absl::FunctionRef<absl::Status(const audit::ExportEntry&)> visit) override {
+    return view_->Entries(first, last, visit);
+  }
+
+ private:
+  const TenantHold hold_;
+  const std::unique_ptr<audit::LogSource> view_;  // goes first
+};
+
+}  // namespace
 
 absl::StatusOr<VerifyReply> Service::Verify(const std::string& tenant,
                                             const std::string& memory,
                                             const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
   return found->Verify(memory, call);
 }
@@ -23,7 +52,8 @@ absl::StatusOr<VerifyReply> Service::Verify(const std::string& tenant,
 absl::StatusOr<CheckpointInfo> Service::GetCheckpoint(const std::string& tenant) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
   return found->GetCheckpoint();
 }
 
@@ -32,7 +62,8 @@ absl::StatusOr<InclusionProofReply> Service::GetInclusionProof(const std::string
                                                                uint64_t size) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
   const auto* id = std::get_if<std::string>(&which);
   if (id != nullptr && !audit::DecodeDigest(*id).ok()) {
     return FieldError("certificate_id", "must be 64 lower-case hex digits");
@@ -45,7 +76,8 @@ absl::StatusOr<ConsistencyProofReply> Service::GetConsistencyProof(const std::st
                                                                    uint64_t new_size) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
   return found->GetConsistencyProof(old_size, new_size);
 }
 
@@ -53,7 +85,8 @@ absl::StatusOr<CheckpointInfo> Service::AddCosignature(const std::string& tenant
                                                        const std::string& line) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
+  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
   return found->AddCosignature(line);
 }
 
@@ -66,8 +99,9 @@ absl::Status Service::Export(const std::string& tenant,
 }
 
 absl::StatusOr<std::unique_ptr<audit::LogSource>> Service::OpenLog(const std::string& tenant) {
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> found, Find("tenant", tenant));
-  return found->OpenLogView();
+  LETHE_ASSIGN_OR_RETURN(TenantHold found, Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
+  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<audit::LogSource> view, found->OpenLogView());
+  return std::make_unique<HeldLog>(std::move(found), std::move(view));
 }
 
 absl::StatusOr<RotateKeyReply> Service::RotateKey(const CallOptions& call) {
@@ -85,11 +119,6 @@ absl::StatusOr<RotateKeyReply> Service::RotateKey(const CallOptions& call) {
 }
 
 absl::StatusOr<RotateKeyReply> Service::ContinueRotation() {
-  std::vector<std::pair<std::string, std::shared_ptr<Tenant>>> tenants;
-  {
-    MutexLock lock(registry_mutex_);
-    for (const auto& [name, entry] : registry_) tenants.emplace_back(name, entry.tenant);
-  }
   RotateKeyReply reply;
   const auto failed = [this](const absl::Status& status) {
     options_.tenant.log->Write(LogLevel::kError, "key_rotation_failed",
@@ -98,27 +127,36 @@ absl::StatusOr<RotateKeyReply> Service::ContinueRotation() {
         "the rotation of the key stopped midway; the server's log says why, and the next call or "
         "start goes on");
   };
-  for (const auto& [name, tenant] : tenants) {
-    if (tenant == nullptr) {
-      reply.pending.push_back(name);
-      continue;
-    }
-    const absl::StatusOr<bool> handed_over = tenant->HandOver();
+  for (const std::string& name : registry_.Names()) {
     // A closed log is signed no more and needs no private key, also where its folder stays.
-    if (!handed_over.ok() && tenant->closed()) {
-      MoveAway(name, *tenant);
+    if (registry_.DeletedUid(name).has_value()) {
+      MoveAway(name);
       continue;
     }
-    if (!handed_over.ok()) {
-      options_.tenant.log->Write(
-          LogLevel::kError, "key_hand_over_failed",
-          {{"tenant", name}, {"message", std::string(handed_over.status().message())}});
+    // Known of a tenant that is open, or from its file; what failed midway is not known.
+    const absl::StatusOr<std::optional<TenantInfo>> known = registry_.Info(name);
+    if (known.ok() && known->has_value()) {
+      const absl::StatusOr<audit::Signer> newest = keys_->Newest((*known)->log_origin);
+      if (newest.ok() && newest->verification_key().vkey() == (*known)->verification_key) continue;
+    }
+    bool handed_over = false;
+    const absl::Status status = registry_.WithLog(name, {}, [&](Tenant& tenant) -> absl::Status {
+      LETHE_ASSIGN_OR_RETURN(handed_over, tenant.HandOver());
+      return absl::OkStatus();
+    });
+    if (registry_.DeletedUid(name).has_value()) {
+      MoveAway(name);
+      continue;
+    }
+    if (!status.ok()) {
+      options_.tenant.log->Write(LogLevel::kError, "key_hand_over_failed",
+                                 {{"tenant", name}, {"message", std::string(status.message())}});
       reply.pending.push_back(name);
       continue;
     }
-    if (!*handed_over) continue;
+    if (!handed_over) continue;
     ++reply.handed_over;
-    if (absl::Status status = keys_->Reached("handed-over"); !status.ok()) return failed(status);
+    if (absl::Status reached = keys_->Reached("handed-over"); !reached.ok()) return failed(reached);
   }
   reply.complete = reply.pending.empty();
   if (reply.complete) {

@@ -1,6 +1,7 @@
 #include "server/service/tenant.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -29,7 +30,10 @@ absl::StatusOr<std::unique_ptr<store::TenantStore>> OpenStore(const std::string&
                                                               const TenantOptions& options) {
   LETHE_ASSIGN_OR_RETURN(
       std::unique_ptr<store::TenantStore> opened,
-      store::OpenTenantStore(directory, {.vault = options.vault, .kms = options.kms}));
+      store::OpenTenantStore(directory,
+                             {.vault = options.vault,
+                              .kms = options.kms,
+                              .expected_name = std::filesystem::path(directory).filename()}));
   return options.wrap_store ? options.wrap_store(std::move(opened)) : std::move(opened);
 }
 
@@ -38,14 +42,24 @@ absl::StatusOr<std::unique_ptr<store::TenantStore>> OpenStore(const std::string&
 absl::StatusOr<std::shared_ptr<Tenant>> Tenant::Open(const std::string& directory,
                                                      const SigningKeys* keys,
                                                      const TenantOptions& options) {
+  LETHE_ASSIGN_OR_RETURN(std::shared_ptr<Tenant> tenant, OpenLogOnly(directory, keys, options));
+  if (tenant->gone()) return tenant;
+  MutexLock lock(tenant->writer_);
+  LETHE_RETURN_IF_ERROR(tenant->SyncMemories());
+  return tenant;
+}
+
+absl::StatusOr<std::shared_ptr<Tenant>> Tenant::OpenLogOnly(const std::string& directory,
+                                                            const SigningKeys* keys,
+                                                            const TenantOptions& options) {
   LETHE_CHECK(options.log != nullptr);
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<store::TenantStore> opened, OpenStore(directory, options));
   LETHE_ASSIGN_OR_RETURN(store::TenantRecord record, opened->GetTenant());
   std::shared_ptr<Tenant> tenant(
       new Tenant(directory, keys, options, std::move(record), std::move(opened)));
   MutexLock lock(tenant->writer_);
-  const absl::Status opened_log = tenant->Start();
-  if (!opened_log.ok() && !tenant->gone()) return opened_log;
+  const absl::Status begun = tenant->Begin();
+  if (!begun.ok() && !tenant->gone()) return begun;
   return tenant;
 }
 
@@ -115,10 +129,11 @@ absl::Status Tenant::Reopen() {
   options_.log->Write(LogLevel::kWarning, "store_reopened", {{"tenant", record_.name}});
   store_.reset();  // gives the file up before it is opened again
   LETHE_ASSIGN_OR_RETURN(store_, OpenStore(directory_, options_));
-  return Start();
+  LETHE_RETURN_IF_ERROR(Begin());
+  return gone() ? absl::OkStatus() : SyncMemories();
 }
 
-absl::Status Tenant::Start() {
+absl::Status Tenant::Begin() {
   LETHE_ASSIGN_OR_RETURN(const store::TenantRecord record, store_->GetTenant());
   log_unclean_ = true;
   keys_pending_ = true;
@@ -138,7 +153,7 @@ absl::Status Tenant::Start() {
   }
   // What cannot be finished now is finished before the next answer that depends on it.
   FinishErasures().IgnoreError();
-  return SyncMemories();
+  return absl::OkStatus();
 }
 
 absl::Status Tenant::SyncMemories() {

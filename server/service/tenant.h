@@ -151,6 +151,25 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // Empties the write-ahead log, for an orderly stop.
   absl::Status Checkpoint();
 
+  // --- For whoever opens and unloads tenants (tenant_registry.h).
+  // As Open, without the memories: finishes what a crash left in the file and can hand over the
+  // log's key (HandOver). It answers no calls about memories.
+  static absl::StatusOr<std::shared_ptr<Tenant>> OpenLogOnly(const std::string& directory,
+                                                             const SigningKeys* keys,
+                                                             const TenantOptions& options);
+  // Info with the memories counted in the store; also of a tenant that OpenLogOnly opened.
+  absl::StatusOr<TenantInfo> InfoFromStore();
+  // Tokens of all memories, and an estimate of the bytes that the loaded tenant takes: documented
+  // sizes of the core and of what stands beside it, times the counts of the published states. Cost
+  // O(memories); waits for no writer.
+  struct Size {
+    // Of a tenant without memories: a connection, its schema, some of its page cache.
+    static constexpr uint64_t kEmptyBytes = uint64_t{512} << 10;
+    uint64_t tokens = 0;
+    uint64_t bytes = 0;
+  };
+  Size EstimateSize() const;
+
  private:
   struct Memory {
     Memory(std::string memory_uid,
@@ -218,9 +237,9 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // Every write begins here: a store that is open, healthy and not closed.
   absl::Status EnsureStore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status Reopen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  // With a store just opened: checks the log, finishes what a crash left, loads the memories. A
-  // tenant that was being closed is gone, and closed if the rest could be done.
-  absl::Status Start() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // With a store just opened: checks the log and finishes what a crash left. A tenant that was
+  // being closed is gone, and closed if the rest could be done.
+  absl::Status Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // Starts the log if need be, finds its key, checks checkpoint and last certificate. A closed log
   // is signed no more: it is checked with the key that it names last, whose private half may be
   // gone.

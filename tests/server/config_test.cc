@@ -22,9 +22,10 @@ using service::kInvalid;
 class ConfigTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"LETHE_DATA", "LETHE_LISTEN", "LETHE_ALLOW_INSECURE_NON_LOOPBACK",
-                             "LETHE_PORT_FILE", "LETHE_ORIGIN", "LETHE_VERIFY_FORGET",
-                             "LETHE_LOG_LEVEL", "LETHE_HTTP_LISTEN", "LETHE_WITNESS"}) {
+    for (const char* name :
+         {"LETHE_DATA", "LETHE_VAULT", "LETHE_LISTEN", "LETHE_ALLOW_INSECURE_NON_LOOPBACK",
+          "LETHE_PORT_FILE", "LETHE_ORIGIN", "LETHE_VERIFY_FORGET", "LETHE_LOG_LEVEL",
+          "LETHE_HTTP_LISTEN", "LETHE_WITNESS", "LETHE_MAX_OPEN_TENANTS", "LETHE_MEMORY_LIMIT"}) {
       unsetenv(name);
     }
   }
@@ -118,6 +119,27 @@ TEST_F(ConfigTest, WitnessesAreKeysOfTheirType) {
   EXPECT_THAT(ParseCommandLine({"--witness", one, "--witness", one}), Fails(kInvalid, "--witness"));
 }
 
+TEST_F(ConfigTest, LimitsOnTenantsAreNumbers) {
+  EXPECT_FALSE(Parse({}).max_open_tenants.has_value());
+  EXPECT_FALSE(Parse({}).memory_limit.has_value());
+  EXPECT_EQ(Parse({"--max-open-tenants", "16"}).max_open_tenants, 16u);
+  EXPECT_EQ(Parse({"--memory-limit", "3GiB"}).memory_limit, uint64_t{3} << 30);
+  setenv("LETHE_MAX_OPEN_TENANTS", "5", 1);
+  setenv("LETHE_MEMORY_LIMIT", "100M", 1);
+  EXPECT_EQ(Parse({}).max_open_tenants, 5u);
+  EXPECT_EQ(Parse({"--max-open-tenants", "6"}).max_open_tenants, 6u) << "a flag wins";
+  EXPECT_EQ(Parse({}).memory_limit, uint64_t{100} << 20);
+  for (const std::string bad : {"0", "-1", "many", "1.5", "1k"}) {
+    EXPECT_THAT(ParseCommandLine({"--max-open-tenants=" + bad}),
+                Fails(kInvalid, "--max-open-tenants"))
+        << bad;
+  }
+  for (const std::string bad : {"-1", "GiB", "1.5GiB", "1GB", "1 GiB", "99999999999TiB", "x"}) {
+    EXPECT_THAT(ParseCommandLine({"--memory-limit=" + bad}), Fails(kInvalid, "--memory-limit"))
+        << bad;
+  }
+}
+
 TEST_F(ConfigTest, HelpFitsEightyColumnsAndNamesEveryFlag) {
   const auto parsed = ParseCommandLine({"--help"});
   ASSERT_THAT(parsed, IsOk());
@@ -126,8 +148,9 @@ TEST_F(ConfigTest, HelpFitsEightyColumnsAndNamesEveryFlag) {
     EXPECT_LE(line.size(), 80u) << std::string(line);
   }
   for (const char* flag :
-       {"--data", "--listen", "--http-listen", "--allow-insecure-non-loopback", "--port-file",
-        "--origin", "--verify-forget", "--witness", "--log-level", "--version"}) {
+       {"--data", "--vault", "--listen", "--http-listen", "--allow-insecure-non-loopback",
+        "--port-file", "--origin", "--verify-forget", "--witness", "--max-open-tenants",
+        "--memory-limit", "--log-level", "--version"}) {
     EXPECT_NE(text.find(flag), std::string::npos) << flag;
   }
 }

@@ -182,6 +182,8 @@ Harness::Harness(bool with_tenant) {
   options_.data = folder_.path() + "/data";
   options_.origin = "lethe.test";
   options_.tenant.log = &log_;
+  // What is quarantined stays so, however slow the machine is.
+  options_.limits.first_retry = absl::Hours(1);
   options_.tenant.wrap_store = [hooks = hooks_](std::unique_ptr<TenantStore> inner) {
     return Hooked(std::move(inner), hooks);
   };
