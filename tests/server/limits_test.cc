@@ -97,10 +97,10 @@ TEST(LimitsTest, NonsenseIsRefusedAndDefaultsFitTheMachine) {
   EXPECT_THAT(TenantLimits(0, {}, 1024, kGiB), Fails(kInvalid, "--max-open-tenants"));
   const auto many = TenantLimits(5000, {}, 1024, kGiB);
   EXPECT_THAT(many, Fails(kInvalid, "--max-open-tenants"));
-  EXPECT_NE(std::string(many.status().message()).find("give at most 149"), std::string::npos)
+  EXPECT_NE(std::string(many.status().message()).find("give at most 112"), std::string::npos)
       << many.status();
-  EXPECT_THAT(TenantLimits(149, {}, 1024, kGiB), IsOk());
-  EXPECT_THAT(TenantLimits(150, {}, 1024, kGiB), Fails(kInvalid, "--max-open-tenants"));
+  EXPECT_THAT(TenantLimits(112, {}, 1024, kGiB), IsOk());
+  EXPECT_THAT(TenantLimits(113, {}, 1024, kGiB), Fails(kInvalid, "--max-open-tenants"));
   EXPECT_THAT(TenantLimits(1, {}, 100, kGiB), Fails(kInvalid, "--max-open-tenants"));
   EXPECT_THAT(TenantLimits({}, 1024, 1024, kGiB), Fails(kInvalid, "--memory-limit"));
   EXPECT_THAT(TenantLimits({}, kGiB + 1, 1024, kGiB), Fails(kInvalid, "--memory-limit"));
