@@ -88,7 +88,7 @@ Solver::Finding Solver::CertifyDoubleDouble(Certificate& certificate) {
   if (margin.empty()) {
     if (!ErrorGroupsHoldTotal()) {
       SolveByActiveSet({});
-      return Finding::kViolated;
+      return Finding::kRepaired;
     }
     supports_.SetMuToUpperEnd();
   }
@@ -206,7 +206,7 @@ Solver::Finding Solver::CertifyMp(int bits,
   for (;;) {
     certificate = {};
     if (supports_.margin().empty() && !ErrorGroupsHoldTotal()) {
-      return RepairMp(bits) ? Finding::kViolated : Finding::kUndecided;
+      return RepairMp(bits, {}) ? Finding::kRepaired : Finding::kUndecided;
     }
     last = std::make_unique<MpRung>(values, total_, supports_, factor_ok_, bits, TieBits(),
                                     std::move(last));
@@ -227,7 +227,7 @@ Solver::Finding Solver::CertifyMp(int bits,
       const Sign high = SignOf(room, bounds.weight, weight_tie);
       if (low == Sign::kOpen || high == Sign::kOpen) return Finding::kUndecided;
       if (low == Sign::kNegative || high == Sign::kNegative) {
-        return RepairMp(bits) ? Finding::kViolated : Finding::kUndecided;
+        return RepairMp(bits, {}) ? Finding::kRepaired : Finding::kUndecided;
       }
       if (low == Sign::kTie || high == Sign::kTie) {
         if (factor_ok_) {
@@ -253,22 +253,35 @@ Solver::Finding Solver::CertifyMp(int bits,
       continue;
     }
 
+    // Without a margin mu is the upper end of its interval.
+    MpReal mu = rung.mu();
+    MpReal mu_error = bounds.mu;
+    if (!rung.has_margin()) {
+      bool any = false;
+      for (const GroupIndex group : rung.groups()) {
+        const MpRung::Bounded gradient = rung.GradientOf(group);
+        const MpReal end = rung.mu() - gradient.value;
+        if (!any || end < mu) mu = end;
+        if (gradient.error > mu_error) mu_error = gradient.error;
+        any = true;
+      }
+    }
+
     // The point moves to this rung's solution; what that brings within reach is looked at.
     for (size_t i = 0; i < rung.groups().size(); ++i) {
       if (!rung.IsMargin(i)) continue;
       supports_[supports_.Find(rung.groups()[i]).value()].w = ToDoubleDouble(rung.weight(i));
     }
-    if (rung.has_margin()) supports_.mu = ToDoubleDouble(rung.mu());
+    supports_.mu = ToDoubleDouble(mu);
     AddDrift();
     ReturnContested();
     const MpReal slack_mp = bounds.Slack();
     // Including that the stored weights and mu are double-doubles.
     double scale_max = 1.0;
     for (const GroupIndex group : rung.groups()) scale_max = std::max(scale_max, Scale(group));
-    double slack_double =
-        ToDouble(slack_mp) + 0x1p-100 * (total_ * scale_max + std::abs(supports_.mu.hi));
+    const double slack_double = ToDouble(rung.has_margin() ? slack_mp : mu_error) +
+                                0x1p-100 * (total_ * scale_max + std::abs(supports_.mu.hi));
     supports_.BoundedGradients(gradients_, gradient_errors_);
-    if (!rung.has_margin()) slack_double += UpperEndError();
     if (SweepFindsViolators(slack_double)) return Finding::kViolated;
 
     // Signs of gradients: error groups, and reserve groups that double-double left open.
@@ -285,19 +298,6 @@ Solver::Finding Solver::CertifyMp(int bits,
         open.emplace_back(group, true);
       }
     }
-    // mu's upper end, needed before the signs where there is no margin.
-    MpReal mu = rung.mu();
-    MpReal mu_error = bounds.mu;
-    if (!rung.has_margin()) {
-      bool any = false;
-      for (const GroupIndex group : rung.groups()) {
-        const MpRung::Bounded gradient = rung.GradientOf(group);
-        const MpReal end = rung.mu() - gradient.value;
-        if (!any || end < mu) mu = end;
-        if (gradient.error > mu_error) mu_error = gradient.error;
-        any = true;
-      }
-    }
     for (const GroupIndex group : contested_) open.emplace_back(group, false);
     for (const auto& [group, is_error] : open) {
       MpRung::Bounded gradient = rung.GradientOf(group);
@@ -312,7 +312,7 @@ Solver::Finding Solver::CertifyMp(int bits,
                                rung.TieAllowed(gradient.error, total_ * scale * scale));
       if (sign == Sign::kOpen) return Finding::kUndecided;
       if (sign == (is_error ? Sign::kPositive : Sign::kNegative)) {
-        return RepairMp(bits) ? Finding::kViolated : Finding::kUndecided;
+        return RepairMp(bits, {}) ? Finding::kRepaired : Finding::kUndecided;
       }
       slack = std::min(slack, sign == Sign::kTie
                                   ? 0.0
@@ -347,7 +347,8 @@ Solver::Finding Solver::CertifyMp(int bits,
         certificate.mu_low = round_mu(low, low_error);
         if (!certificate.mu_low.has_value()) return Finding::kUndecided;
       }
-      if (SweepFindsViolators(0.0)) return Finding::kViolated;
+      // Those that LowestReserve gave back to the pool are contested as before.
+      if (SweepFindsViolators(slack_double)) return Finding::kViolated;
     }
     for (size_t i = 0; i < rung.groups().size(); ++i) {
       const auto members = tokens_.Members(rung.groups()[i]);
@@ -464,7 +465,10 @@ std::optional<Solver::Certificate> Solver::Certify() {
   Certificate certificate;
   if (!BoundsAreTheGroups()) SolveByActiveSet({});
   MpKernelValues values(options_.kernel, tokens_);
-  // Every violation found lowers the objective, so this ends; the bound is a safety net.
+  // A rung that moves a group has shown that the walk's arithmetic is too coarse for this state: a
+  // walk may move the group back. From then on violators enter on the rungs, too. So every round
+  // but the first few lowers the objective, and this ends; the bound is a safety net.
+  bool repaired = false;
   for (int round = 0; round < 1000 && !gave_up_; ++round) {
     Finding finding = CertifyDoubleDouble(certificate);
     std::unique_ptr<MpRung> rung;
@@ -472,15 +476,29 @@ std::optional<Solver::Certificate> Solver::Certify() {
       if (finding != Finding::kUndecided) break;
       finding = CertifyMp(bits, values, rung, certificate);
     }
-    if (finding == Finding::kPublished) {
-      std::sort(certificate.supports.begin(), certificate.supports.end(),
-                [](const SupportToken& a, const SupportToken& b) { return a.handle < b.handle; });
-      certificate.quadratic_form = QuadraticForm(certificate.supports);
-      AddPublicationRounding(certificate);
-      return certificate;
+    switch (finding) {
+      case Finding::kPublished:
+        std::sort(certificate.supports.begin(), certificate.supports.end(),
+                  [](const SupportToken& a, const SupportToken& b) { return a.handle < b.handle; });
+        certificate.quadratic_form = QuadraticForm(certificate.supports);
+        AddPublicationRounding(certificate);
+        return certificate;
+      case Finding::kUndecided:
+        return std::nullopt;
+      case Finding::kRepaired:
+        repaired = true;
+        break;
+      case Finding::kViolated:
+        if (!repaired) {
+          Settle();
+          break;
+        }
+        const std::vector<GroupIndex> worst = TakeWorst(0);
+        if (!std::ranges::any_of(kLadder, [&](int bits) { return RepairMp(bits, worst); })) {
+          return std::nullopt;
+        }
+        break;
     }
-    if (finding == Finding::kUndecided) return std::nullopt;
-    Settle();
   }
   return std::nullopt;
 }

@@ -71,8 +71,9 @@ class Solver {
     double depth;
     GroupIndex group;
   };
-  // What the certification found.
-  enum class Finding { kPublished, kViolated, kUndecided };
+  // What the certification found. kViolated: reserve groups that must enter, in violators_.
+  // kRepaired: the groups with weight stood wrong and have been solved for anew.
+  enum class Finding { kPublished, kViolated, kRepaired, kUndecided };
   // The decided, rounded solution, and the drift up to which it says something about new groups.
   struct Certificate {
     std::vector<SupportToken> supports;  // by handle
@@ -141,9 +142,9 @@ class Solver {
   std::vector<DoubleDouble> FeasibleStart(std::vector<GroupIndex>& groups);
   // The worst of the violators from the first-th on; the others go back to the pool.
   std::vector<GroupIndex> TakeWorst(size_t first);
-  // The same in MpReal on the groups with weight and the contested ones.
-  // False when the labels stay as they are: this rung cannot see what is wrong.
-  bool RepairMp(int bits);
+  // The same in MpReal on the groups with weight, the contested ones and `extra`, from this rung
+  // on. False when the labels stay as they are: this rung cannot see what is wrong.
+  bool RepairMp(int bits, std::span<const GroupIndex> extra);
   std::vector<GroupIndex> SupportGroups() const;
   void Install(const std::vector<GroupIndex>& groups,
                const std::vector<Label>& labels,

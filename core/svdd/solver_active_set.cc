@@ -6,6 +6,7 @@
 // MpReal.
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "core/base/check.h"
 #include "core/svdd/active_set.h"
 #include "core/svdd/ladder.h"
@@ -105,11 +106,7 @@ void Solver::Install(const std::vector<GroupIndex>& groups,
     }
   }
   factor_ok_ = supports_.RebuildFactor(margin);
-  if (margin.empty()) {
-    supports_.SetMuToUpperEnd();
-  } else {
-    supports_.mu = mu;
-  }
+  supports_.mu = mu;
   certified_ = nullptr;
 }
 
@@ -151,9 +148,6 @@ bool Solver::TryMp(const std::vector<GroupIndex>& groups,
   for (size_t i = 0; i < groups.size(); ++i) {
     const double diagonal = kernel::Diagonal(options_.kernel, tokens_.Key(groups[i]));
     largest = std::max(largest, diagonal);
-    // What this rung computes of a gradient is good to a few units of its last place.
-    problem.gradient_tolerance.push_back(MpReal(total_ * std::max(1.0, diagonal)) *
-                                         MpReal::PowerOfTwo(kToleranceBits - bits));
     problem.cap.push_back(MpReal(GroupCap(groups[i])));
     problem.gram.emplace_back().Zero(groups.size());
     for (size_t j = 0; j <= i; ++j) {
@@ -163,6 +157,10 @@ bool Solver::TryMp(const std::vector<GroupIndex>& groups,
       problem.gram[j].Set(i, value);
     }
   }
+  // What this rung computes of a gradient is good to a few units of the last place of the largest
+  // term that goes into mu.
+  problem.gradient_tolerance.assign(groups.size(), MpReal(total_ * std::max(1.0, largest)) *
+                                                       MpReal::PowerOfTwo(kToleranceBits - bits));
   problem.pivot_threshold = MpReal(largest) * MpReal::PowerOfTwo(40 - bits);
   DensePoint<MpReal> point = StartingPoint(start, problem.cap);
   if (ActiveSetSolver<MpReal>(problem, point).Solve() != ActiveSetOutcome::kOptimal) return false;
@@ -191,34 +189,42 @@ void Solver::SolveByActiveSet(std::vector<GroupIndex> extra) {
   method_ = Method::kFallback;
   // Any group may be needed to hold the total.
   ReturnContested();
+  int least_bits = kDoubleDoubleBits;  // of the arithmetic that solves
   for (int round = 0;; ++round) {
     if (round == kMaxRounds) {
       gave_up_ = true;
       return;
     }
-    // What double-double takes for optimal and the sweep does not is for the upper rungs.
-    const bool stuck = round > kMaxRounds / 5;
     std::vector<GroupIndex> groups = SupportGroups();
     groups.insert(groups.end(), extra.begin(), extra.end());
     std::sort(groups.begin(), groups.end());
     groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
     for (const GroupIndex group : groups) pool_.Remove(group);
     const std::vector<DoubleDouble> start = FeasibleStart(groups);
-    if (stuck || !TryDoubleDouble(groups, start)) {
-      gave_up_ =
-          !std::ranges::any_of(kLadder, [&](int bits) { return TryMp(groups, start, bits); });
+    const absl::flat_hash_set<GroupIndex> problem(groups.begin(), groups.end());
+    int solved_bits = kDoubleDoubleBits;
+    if (least_bits > kDoubleDoubleBits || !TryDoubleDouble(groups, start)) {
+      const auto rung = std::ranges::find_if(
+          kLadder, [&](int bits) { return bits >= least_bits && TryMp(groups, start, bits); });
+      gave_up_ = rung == std::end(kLadder);
       if (gave_up_) return;
+      solved_bits = *rung;
     }
     ++events_;
     AddDrift();
     ReturnContested();
     Sweep(0.0);
     if (violators_.empty()) return;
+    // What this arithmetic takes for optimal and the sweep does not is for the next rung.
+    const bool missed = std::ranges::any_of(violators_, [&problem](const Violator& violator) {
+      return problem.contains(violator.group);
+    });
+    if (missed) least_bits = solved_bits + 1;
     extra = TakeWorst(0);
   }
 }
 
-bool Solver::RepairMp(int bits) {
+bool Solver::RepairMp(int bits, std::span<const GroupIndex> extra) {
   if (gave_up_) return true;
   const auto labels = [this] {
     std::vector<std::pair<GroupIndex, Role>> result;
@@ -235,6 +241,7 @@ bool Solver::RepairMp(int bits) {
   if (method_ == Method::kUnchanged || method_ == Method::kWalk) method_ = Method::kFallback;
   std::vector<GroupIndex> groups = SupportGroups();
   groups.insert(groups.end(), contested_.begin(), contested_.end());
+  groups.insert(groups.end(), extra.begin(), extra.end());
   contested_.clear();
   std::sort(groups.begin(), groups.end());
   groups.erase(std::unique(groups.begin(), groups.end()), groups.end());

@@ -212,5 +212,42 @@ TEST(HardCasesTest, MuNextToAMidpointIsRoundedTheRightWay) {
   EXPECT_GT(midpoints, 3);
 }
 
+// The far key's e^61 takes all but 2^-18 from mu's upper end in double-double, and the key 1e-12
+// from the second support lies within that of a tie: by the end as it was held it should enter, by
+// the exact one it must not, and walk and rung moved it in and out for ever.
+TEST(HardCasesTest, MuIsNoCoarserForOneLargeKernelValue) {
+  const std::vector<std::vector<double>> keys = {
+      {1 - 1e-12, 0.5}, {-1e-20, 1e-20}, {1 + 1e-12, -35}, {-1e-20, 1e-20}, {-2, 1 + 1e-12},
+      {-0.5, -0.5},     {0.5, -1},       {-2, -0.5},       {0, 0.5},        {-2, 1}};
+  const double value = 1.0;
+  for (const DuplicatesPolicy policy : {DuplicatesPolicy::kShared, DuplicatesPolicy::kOldestFirst,
+                                        DuplicatesPolicy::kNewestFirst}) {
+    MemoryOptions options = Options(KernelKind::kExpDot, 0.05, 2, policy);
+    options.key_dimension = 2;
+    for (const size_t batch : {size_t{1}, size_t{3}, keys.size()}) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(policy) << ", batches of " << batch);
+      auto memory = ExactMemory::Create(options).value();
+      std::vector<NewToken> tokens;
+      for (size_t i = 0; i < keys.size(); ++i) {
+        tokens.push_back({i + 1, keys[i], {&value, 1}});
+        if (tokens.size() < batch && i + 1 < keys.size()) continue;
+        ASSERT_TRUE(memory->Insert(tokens).ok());
+        tokens.clear();
+      }
+      const auto state = memory->snapshot();
+      ASSERT_EQ(state->supports.size(), 2u);
+      EXPECT_EQ(state->supports[0].handle, 3u);
+      EXPECT_EQ(state->supports[1].handle, 5u);
+      EXPECT_EQ(state->counts.error, 2u);
+      // Both at the box 1 in mass units: each end is 2 K_ii - 2 K_ii - 2 K_35, over a total of 2.
+      const PrecisionScope scope(8000);
+      const MpReal dot =
+          MpReal(keys[2][0]) * MpReal(keys[4][0]) + MpReal(keys[2][1]) * MpReal(keys[4][1]);
+      EXPECT_EQ(state->mu_high.value(), ToDouble(-Exp(MpReal(0.05) * dot)));
+      EXPECT_TRUE(SameBits(*state, *memory->Refit()));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lethe::svdd
