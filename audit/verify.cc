@@ -130,6 +130,8 @@ absl::string_view Name(Failure failure) {
       return "summary-mismatch";
     case Failure::kReportMismatch:
       return "report-mismatch";
+    case Failure::kDestructionMismatch:
+      return "destruction-mismatch";
     case Failure::kReceiptMismatch:
       return "receipt-mismatch";
     case Failure::kDigestMismatch:
@@ -176,6 +178,7 @@ FailureClass ClassOf(Failure failure) {
     case Failure::kKeyListMismatch:
     case Failure::kSummaryMismatch:
     case Failure::kReportMismatch:
+    case Failure::kDestructionMismatch:
       return FailureClass::kChain;
     case Failure::kInconsistent:
       return FailureClass::kFork;

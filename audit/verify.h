@@ -55,9 +55,10 @@ enum class Failure : uint8_t {
   kMissingFile,
   kUnexpectedFile,
   kTileMismatch,
-  kKeyListMismatch,  // keys.txt is not what the hand-overs say
-  kSummaryMismatch,  // a summary is not what the certificates say
-  kReportMismatch,   // neither is the report
+  kKeyListMismatch,      // keys.txt is not what the hand-overs say
+  kSummaryMismatch,      // a summary is not what the certificates say
+  kReportMismatch,       // neither is the report
+  kDestructionMismatch,  // keys destroyed of a range in which nothing was erased
   kReceiptMismatch,
   kDigestMismatch,  // the tokens given lead to another state
 };

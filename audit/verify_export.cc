@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "audit/dsse.h"
+#include "audit/key_ledger.h"
 #include "audit/report_html.h"
 #include "audit/summary.h"
 #include "audit/tiles.h"
@@ -88,6 +89,7 @@ class Verifier {
     LETHE_CHECK(!expected_.keys.empty());
     const bool good = Open() && ReadCheckpoint() && CheckListing() && CheckCertificates() &&
                       CheckTree() && CheckKeys() && CheckTexts() && CheckReceipt();
+    CountKeys();
     if (good) result_.finding.message = "Verified.";
     return std::move(result_);
   }
@@ -301,6 +303,7 @@ class Verifier {
     if (expected_.earlier.has_value() && !ReadEarlier()) return false;
     if (!ReadKeys() || !OpenTexts() || !ChooseFirstKey()) return false;
     tiles_ = std::make_unique<TileCheck>(*input_);
+    ledger_ = std::make_unique<KeyLedger>(result_.first);
     int threads = expected_.threads;
     // More than processors: the same threads wait for the files.
     if (threads <= 0) threads = 2 * static_cast<int>(std::thread::hardware_concurrency());
@@ -382,6 +385,11 @@ class Verifier {
     }
     if (!Good(std::move(check.proofs))) return false;
     result_.last_leaf_hash = certificate.leaf_hash;
+    if (!ledger_->Add(body)) {
+      return Refuse(
+          sequence, Failure::kDestructionMismatch,
+          "It says that the keys of a range are destroyed, in which there is no erasure.");
+    }
     if (body.handover.has_value()) {
       absl::StatusOr<VerificationKey> next = VerificationKey::Parse(body.handover->next);
       LETHE_CHECK(next.ok());  // a rule of the statement
@@ -528,6 +536,14 @@ class Verifier {
                       kReport));
   }
 
+  void CountKeys() {
+    if (ledger_ == nullptr) return;
+    result_.erasures = ledger_->erasures();
+    if (result_.first + result_.verified != facts_.checkpoint.size) return;
+    result_.keys_pending = ledger_->pending();
+    result_.first_pending = ledger_->NextPending(0);
+  }
+
   bool MatchOwn(uint64_t sequence, const CertificateResult& certificate) {
     if (!expected_.receipt.has_value()) return true;
     switch (MatchReceipt(*expected_.receipt, *certificate.body, certificate.id)) {
@@ -558,6 +574,7 @@ class Verifier {
   uint64_t end_ = 0;  // one past the last certificate
   std::optional<Checkpoint> earlier_;
   std::unique_ptr<TileCheck> tiles_;
+  std::unique_ptr<KeyLedger> ledger_;
   std::unique_ptr<TextCheck> json_;
   std::unique_ptr<TextCheck> csv_;
   std::vector<ChainVerifier::KeyPeriod> listed_;  // as keys.txt says

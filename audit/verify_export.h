@@ -8,9 +8,10 @@
 // Signatures, proofs and bundles are checked by several threads, 256 certificates at a time; what
 // is reported is the first failure in the order of the log, however many threads there are. Memory:
 // the report and one entries file (at most 16 MiB each), 8 bytes a certificate of a .tar, the names
-// of 1,024 files and of one more per 64 certificates, and the files of the certificates that are
-// being checked, which end at 256 or at 32 MiB and one certificate (at most 6 MiB) a thread, with
-// what is parsed of them. Honest exports need some 10 MiB. No network, no clock.
+// of 1,024 files and of one more per 64 certificates, three bits a certificate, and the files of
+// the certificates that are being checked, which end at 256 or at 32 MiB and one certificate (at
+// most 6 MiB) a thread, with what is parsed of them. Honest exports need some 10 MiB. No network,
+// no clock.
 #ifndef LETHE_AUDIT_VERIFY_EXPORT_H_
 #define LETHE_AUDIT_VERIFY_EXPORT_H_
 
@@ -61,6 +62,11 @@ struct ExportResult {
   std::vector<ChainVerifier::KeyPeriod> keys;
   std::vector<Cosignature> cosignatures;
   std::optional<uint64_t> receipt_sequence;  // the certificate that the receipt opens
+  uint64_t erasures = 0;                     // certificates that erased at least one token
+  // Those of them of which no certificate says that the keys are destroyed (key_ledger.h), and the
+  // first of these. A range that ends before the log does cannot tell and has neither.
+  std::optional<uint64_t> keys_pending;
+  std::optional<uint64_t> first_pending;
 
   bool ok() const { return finding.ok(); }
 };

@@ -34,7 +34,9 @@ class Client {
   absl::StatusOr<Tenant> CreateTenant(const std::string& tenant);
   absl::StatusOr<Tenant> GetTenant(const std::string& tenant);
   StreamRange<Tenant> ListTenants();
-  // Erases every memory and closes the log of certificates.
+  // Erases every memory and closes the log of certificates. Keep the answer: it alone has the
+  // closing certificate and its proof. After a lost one a repetition is NOT_FOUND
+  // (docs/operations.md, "A deleted tenant").
   absl::StatusOr<TenantDeletion> DeleteTenant(const std::string& tenant);
 
   absl::StatusOr<Memory> CreateMemory(const MemoryName& name, const MemoryConfig& config);

@@ -55,7 +55,9 @@ Tenant FromWire(const v1::Tenant& wire) {
 TenantDeletion FromWire(const v1::DeleteTenantResponse& wire) {
   return {.erased_tokens = wire.erased_tokens(),
           .certificate_id = wire.certificate_id(),
-          .envelope = wire.envelope()};
+          .envelope = wire.envelope(),
+          .checkpoint = wire.checkpoint(),
+          .tlog_proof = wire.tlog_proof()};
 }
 
 MemoryConfig FromWire(const v1::MemoryConfig& wire) {

@@ -100,6 +100,8 @@ struct TenantDeletion {
   uint64_t erased_tokens = 0;
   std::string certificate_id;  // of the certificate that closes the log
   std::string envelope;        // that certificate itself
+  std::string checkpoint;      // C2SP signed note over the whole log
+  std::string tlog_proof;      // c2sp.org/tlog-proof@v1 of the certificate, with that checkpoint
 };
 
 struct Memory {

@@ -46,10 +46,33 @@ Json ReportJson(const ExportResult& result) {
   }
   json.Set("keys", std::move(keys));
   if (result.verified > 0) json.Set("lastLeafHash", Json::String(Hex(result.last_leaf_hash)));
+  json.Set("erasures", Json::Integer(result.erasures));
+  if (result.keys_pending.has_value()) {
+    json.Set("keysPending", Json::Integer(*result.keys_pending));
+  }
+  if (result.first_pending.has_value()) {
+    json.Set("firstPending", Json::Integer(*result.first_pending));
+  }
   if (result.receipt_sequence.has_value()) {
     json.Set("receiptSequence", Json::Integer(*result.receipt_sequence));
   }
   return json;
+}
+
+// How many certificates erased tokens, and what the log says of their keys.
+std::string DescribeErasures(const ExportResult& result) {
+  if (!result.keys_pending.has_value()) {
+    return Field("erasures",
+                 absl::StrCat(result.erasures, "; the range ends too early to tell of their keys"));
+  }
+  std::string out =
+      Field("erasures", absl::StrCat(result.erasures, ", the keys of ",
+                                     result.erasures - *result.keys_pending, " destroyed"));
+  if (result.first_pending.has_value()) {
+    out += Field("pending", absl::StrCat("the keys of ", *result.keys_pending,
+                                         ", the first of certificate ", *result.first_pending));
+  }
+  return out;
 }
 
 int Report(const Options& options, const ExportResult& result, absl::string_view headline) {
@@ -71,6 +94,7 @@ int Report(const Options& options, const ExportResult& result, absl::string_view
     Print(Field("key", absl::StrCat(Hex(period.key.key_id()), " from certificate ",
                                     period.first_sequence, " on")));
   }
+  Print(DescribeErasures(result));
   if (result.receipt_sequence.has_value()) {
     Print(Field("receipt", absl::StrCat("opens certificate ", *result.receipt_sequence)));
   }

@@ -9,6 +9,7 @@
 #include "audit/cli/commands.h"
 #include "audit/cli/options.h"
 #include "audit/cli/output.h"
+#include "audit/cli/residue.h"
 
 namespace lethe::audit::cli {
 namespace {
@@ -25,6 +26,7 @@ Exit status
   1 wrong usage          5 well signed, but not the log or file expected
   2 unreadable file      6 the log forked or shrank
   3 malformed input      7 receipt or tokens say otherwise
+                         8 and 9 are explained by `residue --help`
 
 Examples
   lethe-verify export acme.tar --key "$KEY"
@@ -114,6 +116,10 @@ int Main(int argc, char** argv) {
   AddCommonOptions(*state, options);
   state->footer(std::string(kStateFooter) + kFooter);
 
+  CLI::App* residue = app.add_subcommand("residue", "Look for traces of what must be gone");
+  ResidueOptions residue_options;
+  AddResidueOptions(*residue, residue_options);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -122,6 +128,8 @@ int Main(int argc, char** argv) {
   if (options.first.value_or(0) > options.last.value_or(std::numeric_limits<uint64_t>::max())) {
     return Complain(absl::InvalidArgumentError("--first is behind --last"), kUsage);
   }
+  // Nothing signed is looked at.
+  if (residue->parsed()) return Flushed(RunResidue(residue_options));
   // The tokens are the tenant's own: a key is needed for a certificate only.
   if (state->parsed() && options.state.certificate.empty()) {
     return Flushed(RunState(options, nullptr));

@@ -50,15 +50,8 @@ void AddReceiptOptions(CLI::App& command, Options& options) {
 }
 
 void AddStateOptions(CLI::App& command, StateOptions& options) {
-  command.add_option("--tokens", options.tokens, "The tokens, in the order of insertion")
+  AddTokenFileOptions(command, options.tokens, "The tokens, in the order of insertion")
       ->required();
-  command.add_option("--format", options.format, "csv or ndjson (default: by the name)")
-      ->check(CLI::IsMember({"csv", "ndjson"}));
-  command.add_option("--key-columns", options.key_columns, "CSV: columns of the key");
-  command.add_option("--value-columns", options.value_columns, "CSV: columns of the value");
-  command.add_option("--id-columns", options.id_columns, "CSV: columns of the id");
-  command.add_option("--subject-column", options.subject_column, "CSV: column of the subject");
-  command.add_option("--label-columns", options.label_columns, "CSV: columns of the labels");
   command.add_option("--kernel", options.kernel, "rbf, laplacian or exp_dot (default rbf)")
       ->check(CLI::IsMember({"rbf", "laplacian", "exp_dot"}));
   command.add_option("--gamma", options.gamma, "Of rbf and laplacian");

@@ -9,6 +9,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
+#include "audit/cli/token_file.h"
 #include "audit/signer.h"
 #include "audit/verify_receipt.h"
 #include "audit/witness.h"
@@ -17,13 +18,7 @@ namespace lethe::audit::cli {
 
 // A memory's configuration and where its tokens are.
 struct StateOptions {
-  std::string tokens;
-  std::string format;
-  std::string id_columns;
-  std::string key_columns;
-  std::string value_columns;
-  std::string subject_column;
-  std::string label_columns;
+  TokenFileOptions tokens;
   std::string kernel = "rbf";
   std::optional<double> gamma;
   std::optional<double> scale;

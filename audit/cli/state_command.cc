@@ -1,19 +1,16 @@
 // Solves a memory again from the tenant's own tokens and compares the outcome.
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "audit/cli/commands.h"
 #include "audit/cli/input.h"
 #include "audit/cli/output.h"
+#include "audit/cli/token_file.h"
 #include "audit/dsse.h"
 #include "audit/encoding.h"
 #include "audit/report.h"
@@ -69,41 +66,12 @@ absl::StatusOr<svdd::MemoryOptions> MemoryOptionsOf(const StateOptions& options,
   return memory;
 }
 
-std::vector<std::string> Names(const std::string& text) {
-  return absl::StrSplit(text, ',', absl::SkipEmpty());
-}
-
 // The tokens of a file, in its order, by the reader that `lethe insert` uses.
 class Tokens {
  public:
   absl::Status Read(const StateOptions& options) {
-    std::ifstream file(options.tokens, std::ios::binary);
-    std::error_code error;
-    if (!file || std::filesystem::is_directory(options.tokens, error)) {
-      return absl::UnavailableError(absl::StrCat("cannot read ", options.tokens));
-    }
-    const bool csv = options.format.empty() ? absl::EndsWith(options.tokens, ".csv") ||
-                                                  absl::EndsWith(options.tokens, ".tsv")
-                                            : options.format == "csv";
-    std::unique_ptr<TokenSource> source;
-    if (csv) {
-      ::lethe::cli::CsvMapping mapping;
-      mapping.delimiter = absl::EndsWith(options.tokens, ".tsv") ? '\t' : ',';
-      mapping.id_columns = Names(options.id_columns);
-      mapping.key_columns = Names(options.key_columns);
-      mapping.value_columns = Names(options.value_columns);
-      mapping.subject_column = options.subject_column;
-      mapping.label_columns = Names(options.label_columns);
-      LETHE_ASSIGN_OR_RETURN(source, ::lethe::cli::OpenCsv(file, mapping));
-    } else {
-      source = ::lethe::cli::OpenNdjson(file);
-    }
-    while (true) {
-      TokenSource::Item item = source->Next();
-      if (item.kind == TokenSource::Kind::kEnd) return absl::OkStatus();
-      if (item.kind != TokenSource::Kind::kToken) return absl::InvalidArgumentError(item.message);
-      LETHE_RETURN_IF_ERROR(Take(std::move(item)));
-    }
+    return ReadTokens(options.tokens,
+                      [this](TokenSource::Item item) { return Take(std::move(item)); });
   }
 
   size_t size() const { return keys_.size(); }

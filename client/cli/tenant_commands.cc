@@ -1,12 +1,30 @@
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "audit/checkpoint.h"
+#include "audit/encoding.h"
+#include "audit/export_sinks.h"
+#include "audit/hash.h"
+#include "audit/note.h"
+#include "audit/tlog_proof.h"
 #include "client/cli/commands.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/render.h"
+#include "client/retry.h"
+#include "core/base/status_macros.h"
 
 namespace lethe::cli {
 namespace {
 
+constexpr char kEnvelopeFile[] = "closing.envelope.json";
+constexpr char kProofFile[] = "closing.tlog-proof";
+constexpr char kCheckpointFile[] = "checkpoint";
+
 struct Arguments {
   std::string name;
+  std::string out;
   bool yes = false;
 };
 
@@ -31,7 +49,70 @@ int ListTenants(Context& context) {
   return kExitOk;
 }
 
-int DeleteTenant(Context& context, const std::string& name, bool yes) {
+// The folder that receives what proves the closing. Open before the tenant is deleted: afterwards
+// it would be too late to learn that nothing can be written there.
+class ClosingFolder {
+ public:
+  absl::Status Open(const std::string& path) {
+    std::error_code ignored;
+    const bool there = std::filesystem::exists(path, ignored);
+    LETHE_ASSIGN_OR_RETURN(sink_, audit::CreateFolderSink(path));
+    if (!there) made_ = path;
+    return absl::OkStatus();
+  }
+  // What is empty and was made for nothing goes away again.
+  ~ClosingFolder() {
+    std::error_code ignored;
+    if (!made_.empty()) std::filesystem::remove(made_, ignored);
+  }
+  absl::Status Write(const client::TenantDeletion& deletion) {
+    LETHE_RETURN_IF_ERROR(WriteOne(kEnvelopeFile, deletion.envelope));
+    LETHE_RETURN_IF_ERROR(WriteOne(kProofFile, deletion.tlog_proof));
+    LETHE_RETURN_IF_ERROR(WriteOne(kCheckpointFile, deletion.checkpoint));
+    return sink_->Finish();
+  }
+
+ private:
+  absl::Status WriteOne(absl::string_view name, absl::string_view content) {
+    LETHE_RETURN_IF_ERROR(sink_->Begin(name));
+    LETHE_RETURN_IF_ERROR(sink_->Write(content));
+    return sink_->End();
+  }
+
+  std::unique_ptr<audit::FileSink> sink_;
+  std::string made_;
+};
+
+// Whether certificate, checkpoint and proof are of one another. That the log is the tenant's is
+// what a pinned key and lethe-verify are for.
+absl::Status CheckClosing(const client::TenantDeletion& deletion) {
+  if (audit::Hex(audit::Sha256(deletion.envelope)) != deletion.certificate_id) {
+    return absl::InvalidArgumentError("the certificate is another than the one named");
+  }
+  LETHE_ASSIGN_OR_RETURN(const audit::ParsedTlogProof proof,
+                         audit::ParseTlogProof(deletion.tlog_proof));
+  LETHE_ASSIGN_OR_RETURN(const audit::Note note, audit::ParseNote(proof.checkpoint_note));
+  LETHE_ASSIGN_OR_RETURN(const audit::Checkpoint checkpoint, audit::ParseCheckpointText(note.text));
+  if (proof.checkpoint_note != deletion.checkpoint || checkpoint.size != proof.index + 1) {
+    return absl::InvalidArgumentError("the proof is not of the log's last certificate");
+  }
+  return absl::OkStatus();
+}
+
+// Why there may be nothing to give out, and where it is then.
+void NoteLostAnswer(Context& context, const absl::Status& status) {
+  if (client::IsTransient(status) || absl::IsDeadlineExceeded(status)) {
+    context.Note("it may have happened; `lethe tenant get` says so");
+  }
+  if (client::IsTransient(status) || absl::IsDeadlineExceeded(status) || absl::IsNotFound(status)) {
+    context.Note(
+        "if it was deleted and the answer was lost, the closing certificate and its proof are in\n"
+        "closed/ of the server's data (docs/operations.md, \"A deleted tenant\")");
+  }
+}
+
+int DeleteTenant(Context& context, const std::string& name, const Arguments& arguments) {
+  const bool yes = arguments.yes;
   client::Client client = context.client();
   if (!yes) {
     const absl::StatusOr<client::Tenant> tenant = client.GetTenant(name);
@@ -42,12 +123,41 @@ int DeleteTenant(Context& context, const std::string& name, bool yes) {
                      << RenderFields(ToFields(*tenant), 2);
     if (!context.Confirm(yes, "Delete the tenant?")) return kExitUsage;
   }
+  ClosingFolder folder;
+  if (!arguments.out.empty()) {
+    const absl::Status opened = folder.Open(arguments.out);
+    if (!opened.ok()) return context.FileError(absl::StrCat("--out: ", opened.message()));
+  }
   const absl::StatusOr<client::TenantDeletion> deletion = client.DeleteTenant(name);
-  if (!deletion.ok()) return context.RpcError(deletion.status());
+  if (!deletion.ok()) {
+    const int status = context.RpcError(deletion.status());
+    NoteLostAnswer(context, deletion.status());
+    return status;
+  }
+  absl::Status written;
+  if (!arguments.out.empty()) written = folder.Write(*deletion);
+  Fields fields = {{"erased tokens", FormatCount(deletion->erased_tokens)},
+                   {"certificate", deletion->certificate_id}};
+  std::string rest;
+  if (!arguments.out.empty() && written.ok()) {
+    fields.push_back({"written to", arguments.out});
+  } else {
+    // Nobody can ask for them again.
+    rest = absl::StrCat("\nThe closing certificate\n", deletion->envelope,
+                        "\n\nThe proof that it is in the log\n", deletion->tlog_proof);
+  }
   Print(context,
-        {{"erased_tokens", deletion->erased_tokens}, {"certificate_id", deletion->certificate_id}},
-        RenderFields({{"erased tokens", FormatCount(deletion->erased_tokens)},
-                      {"certificate", deletion->certificate_id}}));
+        {{"erased_tokens", deletion->erased_tokens},
+         {"certificate_id", deletion->certificate_id},
+         {"envelope", audit::Base64(deletion->envelope)},
+         {"checkpoint", deletion->checkpoint},
+         {"tlog_proof", deletion->tlog_proof}},
+        RenderFields(fields) + rest);
+  if (!written.ok()) return context.FileError(absl::StrCat("--out: ", written.message()));
+  if (const absl::Status status = CheckClosing(*deletion); !status.ok()) {
+    return context.NotVerified(
+        absl::StrCat("the tenant is deleted, but its proof is wrong: ", status.message()));
+  }
   return kExitOk;
 }
 
@@ -78,10 +188,19 @@ void AddTenantCommands(CLI::App& app, Context& context, Action& action) {
   AddVerb(*group, "list", "List all tenants")->callback([&context, &action] {
     action = [&context] { return ListTenants(context); };
   });
-  CLI::App* remove = AddVerb(*group, "delete", "Erase every memory and close the log");
+  CLI::App* remove = AddVerb(
+      *group, "delete", "Erase every memory and close the log",
+      "Its answer alone has the closing certificate and the proof that the log ends with it: keep\n"
+      "them. lethe-verify certificate checks them against the pinned key. For the whole log:\n"
+      "`lethe export` first.");
   remove->add_flag("-y,--yes", arguments->yes, "Do it without asking");
+  remove
+      ->add_option("--out", arguments->out,
+                   absl::StrCat("A new or empty folder for ", kEnvelopeFile, ", ", kProofFile,
+                                " and the last ", kCheckpointFile))
+      ->type_name("PATH");
   with_name(remove, [&context, arguments](const std::string& tenant) {
-    return DeleteTenant(context, tenant, arguments->yes);
+    return DeleteTenant(context, tenant, *arguments);
   });
 }
 

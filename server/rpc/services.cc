@@ -60,6 +60,8 @@ TenantHandlers::TenantHandlers(service::Service* service) {
         response->set_erased_tokens(reply.erased_tokens);
         response->set_certificate_id(std::move(reply.certificate_id));
         response->set_envelope(std::move(reply.envelope));
+        response->set_checkpoint(std::move(reply.checkpoint));
+        response->set_tlog_proof(std::move(reply.tlog_proof));
         return absl::OkStatus();
       });
 }

@@ -9,6 +9,7 @@
 #include "audit/checkpoint.h"
 #include "audit/encoding.h"
 #include "audit/merkle.h"
+#include "audit/tlog_proof.h"
 #include "audit/tree_proof.h"
 #include "audit/verify.h"
 #include "core/base/status_macros.h"
@@ -101,6 +102,19 @@ absl::StatusOr<store::CertificateAppend> SignForStore(const audit::CertificateBo
     return VerifyWritten(written, key, checkpoint_key, old_root);
   };
   return append;
+}
+
+absl::StatusOr<std::string> ProofOfLast(const store::LogHead& head,
+                                        const store::CertificateAppend& append) {
+  LETHE_ASSIGN_OR_RETURN(audit::CompactRange range,
+                         audit::CompactRange::Restore(head.count, head.range));
+  // To the left of a last leaf lie the complete subtrees before it, the smallest next to it.
+  const std::vector<audit::Digest> proof(head.range.rbegin(), head.range.rend());
+  range.Append(append.record.leaf_hash);
+  const absl::Status proven = audit::VerifyInclusion(append.record.sequence, range.size(),
+                                                     append.record.leaf_hash, proof, range.Root());
+  if (!proven.ok()) return absl::InternalError("the proof of the last certificate does not hold");
+  return audit::TlogProof(append.record.sequence, proof, append.checkpoint);
 }
 
 absl::Status VerifyWritten(const store::WrittenCertificate& written,

@@ -45,6 +45,12 @@ absl::StatusOr<store::CertificateAppend> SignForStore(const audit::CertificateBo
                                                       const std::string& memory_name,
                                                       int64_t time_micros);
 
+// The C2SP tlog-proof that what SignForStore made for this head is the last entry of the log with
+// it: the text that GetInclusionProof gives right after the append. It carries no cosignature,
+// since no witness has seen the checkpoint yet. INTERNAL when the proof does not hold.
+absl::StatusOr<std::string> ProofOfLast(const store::LogHead& head,
+                                        const store::CertificateAppend& append);
+
 // The public check on a stored record. DATA_LOSS names the failing check.
 absl::Status VerifyRecord(const store::CertificateRecord& record,
                           const audit::VerificationKey& key);

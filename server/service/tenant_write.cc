@@ -150,6 +150,8 @@ absl::StatusOr<DeleteTenantReply> Tenant::Close(const CallOptions& call) {
   body.counts.erased = reply.erased_tokens;
   LETHE_ASSIGN_OR_RETURN(const store::CertificateAppend certificate,
                          SignForStore(body, head, *signer_, nullptr, "", "", now));
+  // Afterwards nobody can ask for it. Made before the commit, so that it cannot fail behind it.
+  LETHE_ASSIGN_OR_RETURN(reply.tlog_proof, ProofOfLast(head, certificate));
   absl::StatusOr<store::EraseResult> result = store_->CloseTenant(certificate);
   if (!result.ok()) return StoreFailed(nullptr, result.status());
   certificate_count_.store(head.count + 1);
@@ -164,6 +166,7 @@ absl::StatusOr<DeleteTenantReply> Tenant::Close(const CallOptions& call) {
   closed_.store(true);
   reply.certificate_id = certificate.record.id;
   reply.envelope = certificate.record.envelope;
+  reply.checkpoint = certificate.checkpoint;
   return reply;
 }
 

@@ -61,6 +61,8 @@ struct DeleteTenantReply {
   uint64_t erased_tokens = 0;
   std::string certificate_id;
   std::string envelope;
+  std::string checkpoint;  // the signed note over the whole log
+  std::string tlog_proof;  // of the certificate, under that checkpoint
 };
 
 struct TokenInput {

@@ -306,8 +306,8 @@ absl::Status KekFolder::Zero(const std::string& name) const {
 
 absl::Status KekFolder::ZeroAndUnlink(const std::string& name) const {
   const absl::Status zeroed = Zero(name);
-  // Unlinked by an earlier call, whose sync may have failed.
-  if (absl::IsNotFound(zeroed)) return SyncNames();
+  // Unlinked by an earlier call; Rename, which comes first, has synced the names.
+  if (absl::IsNotFound(zeroed)) return absl::OkStatus();
   LETHE_RETURN_IF_ERROR(zeroed);
   if (::unlinkat(folder_.get(), name.c_str(), 0) != 0) {
     return SystemError(errno, "remove it", PathOf(name));

@@ -196,6 +196,11 @@ TEST_F(CliTest, ChecksExports) {
   EXPECT_EQ(*report.Find("certificates")->as_integer(), 5u);
   EXPECT_EQ(report.Find("keys")->as_array()->size(), 2u);
   EXPECT_EQ(*report.Find("checkpoint")->Find("size")->as_integer(), 5u);
+  // Certificate 1 destroys the keys of 0, and 4 those of 3.
+  EXPECT_THAT(Verify("export out").out, HasSubstr("erasures    2, the keys of 2 destroyed\n"));
+  EXPECT_EQ(*report.Find("erasures")->as_integer(), 2u);
+  EXPECT_EQ(*report.Find("keysPending")->as_integer(), 0u);
+  EXPECT_EQ(report.Find("firstPending"), nullptr);
 
   Write("out/certificates/000/000001.tlog-proof", "c2sp.org/tlog-proof@v1\nindex 1\n");
   const Outcome malformed = Verify("export out");
@@ -219,6 +224,32 @@ TEST_F(CliTest, ChecksExports) {
   EXPECT_EQ(Verify(absl::StrCat("export out.tar --key '", elsewhere, "'")).code, 1);
   EXPECT_EQ(Verify("export out.tar", false).code, 1);
   EXPECT_EQ(Verify("export out.tar > /dev/full").code, 2);
+}
+
+TEST_F(CliTest, SaysWhichKeysArePending) {
+  SampleLog log(4);
+  Export(log, "out");
+  const Outcome text = Verify("export out");
+  EXPECT_EQ(text.code, 0) << text.out;
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("erasures    3, the keys of 1 destroyed\n"),
+                    HasSubstr("pending     the keys of 2, the first of certificate 2\n")));
+  ExpectEightyColumns(text.out);
+  const Outcome json = Verify("export out -o json");
+  const Json report =
+      ParseJson(json.out.substr(0, json.out.size() - 1), JsonForm::kCanonical).value();
+  EXPECT_EQ(*report.Find("erasures")->as_integer(), 3u);
+  EXPECT_EQ(*report.Find("keysPending")->as_integer(), 2u);
+  EXPECT_EQ(*report.Find("firstPending")->as_integer(), 2u);
+
+  WriteFolder(folder_ / "range", log.Export({.first = 0, .last = 2}).files());
+  const Outcome range = Verify("export range --first 0 --last 2");
+  EXPECT_EQ(range.code, 0) << range.out;
+  EXPECT_THAT(range.out, AllOf(HasSubstr("erasures    2; the range ends too early"),
+                               Not(HasSubstr("pending"))));
+  ExpectEightyColumns(range.out);
+  EXPECT_THAT(Verify("export range --first 0 --last 2 -o json").out,
+              AllOf(HasSubstr("\"erasures\":2"), Not(HasSubstr("keysPending"))));
 }
 
 TEST_F(CliTest, ProofsCheckpointsAndWitnesses) {

@@ -150,7 +150,18 @@ absl::StatusOr<Page<Tenant>> FakeConnection::ListTenants(const PageRequest& page
 absl::StatusOr<TenantDeletion> FakeConnection::DeleteTenant(const std::string& tenant) {
   LETHE_RETURN_IF_ERROR(Called("DeleteTenant"));
   if (tenants.erase(tenant) == 0) return absl::NotFoundError("tenant: not found");
-  return TenantDeletion{.erased_tokens = 3, .certificate_id = std::string(64, 'c')};
+  TenantDeletion deletion{.erased_tokens = 3};
+  deletion.certificate_id =
+      Certify(audit::CertificateKind::kTenantClosed, "", {}, {}, {.matched = 3, .erased = 3});
+  deletion.envelope = log.back().envelope;
+  LETHE_ASSIGN_OR_RETURN(const Checkpoint checkpoint, GetCheckpoint(tenant));
+  deletion.checkpoint = checkpoint.note;
+  LETHE_ASSIGN_OR_RETURN(
+      const InclusionProof proof,
+      GetInclusionProof({.tenant = tenant, .certificate_id = deletion.certificate_id}));
+  deletion.tlog_proof = proof.tlog_proof;
+  if (bend_deletion) bend_deletion(deletion);
+  return deletion;
 }
 
 absl::StatusOr<Memory> FakeConnection::CreateMemory(const MemoryName& name,
@@ -351,7 +362,7 @@ std::string FakeConnection::Certify(audit::CertificateKind kind,
   change.residuals.gap_bound = 0x1p-60;
   change.residuals.readout_bound = 0x1p-50;
   change.selection = selection;
-  body.change = change;
+  if (kind != audit::CertificateKind::kTenantClosed) body.change = change;
   body.counts = counts;
   body.stores = {{.store = "tokens", .level = "rows-deleted", .evidence = "one transaction"}};
   const absl::StatusOr<audit::SignedCertificate> made = audit::BuildCertificate(body, signer_);

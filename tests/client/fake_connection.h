@@ -69,6 +69,7 @@ class FakeConnection : public Connection {
   absl::StatusOr<Checkpoint> GetCheckpoint(const std::string& tenant) override;
   absl::StatusOr<InclusionProof> GetInclusionProof(const InclusionProofRequest& request) override;
   // Applied to every proof before it is returned: a server that lies.
+  std::function<void(TenantDeletion&)> bend_deletion;
   std::function<void(InclusionProof&)> bend_inclusion;
   std::function<void(ConsistencyProof&)> bend_consistency;
   absl::StatusOr<ConsistencyProof> GetConsistencyProof(const std::string& tenant,

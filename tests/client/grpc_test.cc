@@ -83,6 +83,8 @@ class TenantFake : public v1::TenantService::Service {
     response.set_erased_tokens(9);
     response.set_certificate_id("closing");
     response.set_envelope("bytes");
+    response.set_checkpoint("note");
+    response.set_tlog_proof("proof");
   }
   Script& script;
 };
@@ -508,7 +510,13 @@ TEST_F(GrpcTest, ValuesCrossTheWire) {
   ASSERT_TRUE(certificate.ok());
   EXPECT_EQ(certificate->envelope, std::string("e\0e", 3));
   EXPECT_EQ(certificate->sequence, 5u);
-  EXPECT_EQ(client.DeleteTenant("t")->envelope, "bytes");
+  const absl::StatusOr<TenantDeletion> deletion = client.DeleteTenant("t");
+  ASSERT_TRUE(deletion.ok());
+  EXPECT_EQ(deletion->erased_tokens, 9u);
+  EXPECT_EQ(deletion->certificate_id, "closing");
+  EXPECT_EQ(deletion->envelope, "bytes");
+  EXPECT_EQ(deletion->checkpoint, "note");
+  EXPECT_EQ(deletion->tlog_proof, "proof");
   EXPECT_EQ(client.DeleteMemory(name_)->erased_tokens, 4u);
   EXPECT_EQ(client.GetMemory(name_)->phase, MemoryPhase::kUnspecified)
       << "an enumerator of a newer server";

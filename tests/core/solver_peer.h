@@ -56,6 +56,8 @@ class SolverTestPeer {
   // Whatever was copied from the weights is read anew.
   void DropCopies() { supports_.weights_known_ = false; }
 
+  const SupportSet& supports() const { return supports_; }
+  bool factor_ok() const { return solver_.factor_ok_; }
   DoubleDouble& mu() { return supports_.mu; }
   size_t margin() const { return supports_.margin_.size(); }
   const std::vector<Slot>& MarginSlots() const { return supports_.margin_; }

@@ -1,6 +1,7 @@
 // The log of a tenant through the service: checkpoints, proofs, witnesses, exports, files of an
 // earlier release.
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <random>
@@ -20,7 +21,9 @@
 #include "audit/tree_proof.h"
 #include "audit/verify.h"
 #include "audit/verify_export.h"
+#include "audit/verify_proof.h"
 #include "audit/witness.h"
+#include "store/sqlite_tenant_store.h"
 #include "tests/server/log_testing.h"
 
 namespace lethe::service {
@@ -206,6 +209,105 @@ TEST(LogTest, SixteenThreadsDoNotForkTheLog) {
   EXPECT_EQ(service->GetCheckpoint("t")->size, leaves.size());
 }
 
+// --- The answer of DeleteTenant.
+
+// What an export of the closed log would hold, from its file.
+struct ClosedLog {
+  std::vector<std::string> envelopes;
+  std::string checkpoint;
+  std::string last_proof;
+};
+
+ClosedLog ReadClosed(Harness& service) {
+  service.Stop();
+  ClosedLog log;
+  std::string folder;
+  for (const auto& entry : std::filesystem::directory_iterator(service.data() + "/closed")) {
+    EXPECT_EQ(folder, "") << "one closed log";
+    folder = entry.path();
+  }
+  const auto file = store::OpenTenantStore(folder);
+  EXPECT_THAT(file, IsOk());
+  if (!file.ok()) return log;
+  store::CertificateQuery query;
+  query.limit = store::kMaxPageSize;
+  const auto records = (*file)->ListCertificates(query);
+  EXPECT_THAT(records, IsOk());
+  std::vector<audit::Digest> leaves;
+  for (const store::CertificateRecord& record : *records) {
+    log.envelopes.push_back(record.envelope);
+    leaves.push_back(audit::LeafHash(record.leaf));
+  }
+  log.checkpoint = (*file)->GetLogHead()->checkpoint;
+  const auto node = [&leaves](int level, uint64_t index) -> absl::StatusOr<audit::Digest> {
+    const size_t width = size_t{1} << level;
+    return audit::MerkleRoot(std::span(leaves).subspan(index * width, width));
+  };
+  const auto hashes = audit::InclusionProof(leaves.size() - 1, leaves.size(), node);
+  EXPECT_THAT(hashes, IsOk());
+  log.last_proof = audit::TlogProof(leaves.size() - 1, *hashes, log.checkpoint);
+  return log;
+}
+
+// The answer, byte by byte what the closed log's file has, and accepted with the pinned key.
+void ExpectProves(const DeleteTenantReply& reply,
+                  Harness& service,
+                  const audit::VerificationKey& key) {
+  const audit::CertificateResult certificate =
+      audit::VerifyCertificate(reply.envelope, std::nullopt, key);
+  ASSERT_TRUE(certificate.ok()) << certificate.message;
+  EXPECT_EQ(certificate.id, reply.certificate_id);
+  EXPECT_EQ(certificate.body->kind, audit::CertificateKind::kTenantClosed);
+  const std::vector<audit::VerificationKey> keys = {key};
+  const audit::ProofResult proof = audit::VerifyCertificateProof(reply.tlog_proof, reply.envelope,
+                                                                 certificate, key, keys, nullptr);
+  ASSERT_TRUE(proof.ok()) << proof.message;
+  EXPECT_EQ(proof.checkpoint.size, certificate.body->sequence + 1);
+  const ClosedLog log = ReadClosed(service);
+  ASSERT_EQ(log.envelopes.size(), proof.checkpoint.size);
+  EXPECT_EQ(log.envelopes.back(), reply.envelope);
+  EXPECT_EQ(log.checkpoint, reply.checkpoint);
+  EXPECT_EQ(log.last_proof, reply.tlog_proof);
+}
+
+TEST(ClosingProofTest, ProvesTheLastCertificateOfLogsOfAllShapes) {
+  for (int before = 0; before <= 9; ++before) {
+    SCOPED_TRACE(before);
+    Harness service;
+    service.MakeMemory("m");
+    for (int i = 0; i < before; ++i) ASSERT_THAT(service->Verify("t", "m", {}), IsOk());
+    const audit::VerificationKey key = FirstKey(service);
+    const auto reply = service->DeleteTenant("t", {});
+    ASSERT_THAT(reply, IsOk());
+    ExpectProves(*reply, service, key);
+  }
+}
+
+TEST(ClosingProofTest, IsSignedByTheKeyOfThatTime) {
+  Harness service;
+  service.MakeMemory("m");
+  ASSERT_THAT(service->RotateKey({}), IsOk());
+  const auto key = audit::VerificationKey::Parse(service->GetTenant("t")->verification_key);
+  ASSERT_NE(key->vkey(), FirstKey(service).vkey());
+  const auto reply = service->DeleteTenant("t", {});
+  ASSERT_THAT(reply, IsOk());
+  ExpectProves(*reply, service, *key);
+}
+
+TEST(ClosingProofTest, NothingIsAnsweredAndNothingChangesWhenTheStoreFails) {
+  Harness service;
+  service.MakeMemory("m");
+  service.Insert("m", Spiral(4));
+  FailOnce(service, "CloseTenant", absl::ResourceExhaustedError("full"));
+  EXPECT_THAT(service->DeleteTenant("t", {}), HasCode(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(service->GetTenant("t")->certificate_count, 0u);
+  const audit::VerificationKey key = FirstKey(service);
+  const auto reply = service->DeleteTenant("t", {});
+  ASSERT_THAT(reply, IsOk());
+  EXPECT_EQ(reply->erased_tokens, 4u);
+  ExpectProves(*reply, service, key);
+}
+
 // --- Witnesses.
 
 class WitnessTest : public testing::Test {
@@ -266,6 +368,17 @@ TEST_F(WitnessTest, AWitnessThatIsConfiguredNoMoreLeavesTheNote) {
   service_.options().tenant.witnesses.clear();
   service_.Restart();
   EXPECT_EQ(service_->GetCheckpoint("t")->note, before.note);
+}
+
+// A witness signed the log as it was before; that says nothing about the checkpoint of the closing.
+TEST_F(WitnessTest, TheClosingCheckpointHasNoCosignatureOfAnEarlierOne) {
+  const CheckpointInfo before = *service_->GetCheckpoint("t");
+  ASSERT_THAT(service_->AddCosignature("t", LineOf(one_, before.note)), IsOk());
+  const audit::VerificationKey key = FirstKey(service_);
+  const auto reply = service_->DeleteTenant("t", {});
+  ASSERT_THAT(reply, IsOk());
+  EXPECT_EQ(audit::ParseNote(reply->checkpoint)->signatures.size(), 1u);
+  ExpectProves(*reply, service_, key);
 }
 
 TEST_F(WitnessTest, OnlyConfiguredWitnessesAreTaken) {

@@ -7,7 +7,11 @@
 #include <limits>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "audit/checkpoint.h"
+#include "audit/verify.h"
+#include "audit/verify_proof.h"
 #include "server/rpc/parse.h"
 #include "tests/server/rpc_testing.h"
 
@@ -161,7 +165,19 @@ TEST_F(RpcTest, TheWholeLifeOfATenant) {
   ASSERT_THAT(Call(*tenants_, &v1::TenantService::Stub::DeleteTenant, close, &closed), RpcOk());
   EXPECT_EQ(closed.erased_tokens(), 0u);
   EXPECT_EQ(closed.certificate_id().size(), 64u);
-  EXPECT_FALSE(closed.envelope().empty());
+  const std::vector<audit::VerificationKey> keys = {
+      *audit::VerificationKey::Parse(tenant.verification_key())};
+  const audit::CertificateResult closing =
+      audit::VerifyCertificate(closed.envelope(), std::nullopt, keys[0]);
+  ASSERT_TRUE(closing.ok()) << closing.message;
+  EXPECT_EQ(closing.body->kind, audit::CertificateKind::kTenantClosed);
+  const audit::ProofResult proof = audit::VerifyCertificateProof(
+      closed.tlog_proof(), closed.envelope(), closing, keys[0], keys, nullptr);
+  EXPECT_TRUE(proof.ok()) << proof.message;
+  EXPECT_EQ(proof.checkpoint.size, 3u);
+  const audit::CheckpointResult checkpoint = audit::VerifyCheckpoint(closed.checkpoint(), keys[0]);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.message;
+  EXPECT_EQ(checkpoint.checkpoint, proof.checkpoint);
   v1::GetTenantRequest gone;
   gone.set_name("clinic");
   EXPECT_THAT(Call(*tenants_, &v1::TenantService::Stub::GetTenant, gone, &tenant),
