@@ -29,20 +29,6 @@ bool Exists(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0;
 }
 
-// SQLite passes over an I/O error while it changes a new file to the write-ahead log: it answers
-// "wal" and goes on with a rollback journal, whose removal it does not sync. The file itself tells:
-// bytes 18 and 19 of its header are 2.
-absl::Status CheckWal(const std::string& path) {
-  constexpr size_t kVersions = 18;
-  uint8_t header[kVersions + 2] = {};
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  if (!file.valid()) return SystemError(errno, "read it", path);
-  LETHE_RETURN_IF_ERROR(ReadUpTo(file.get(), header, sizeof header, path).status());
-  if (header[kVersions] == 2 && header[kVersions + 1] == 2) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat(path, ": could not be given a write-ahead log; see to the device it lies on"));
-}
-
 // What a crash in Create left, whole or not. It never held a key.
 absl::Status RemoveDraft(const std::string& draft) {
   for (const absl::string_view suffix : {"", "-wal", "-shm", "-journal"}) {
@@ -98,7 +84,6 @@ absl::StatusOr<std::unique_ptr<KeyStore>> KeyStore::Create(const std::string& pa
   if (Exists(absl::StrCat(draft, "-wal"))) {
     return absl::UnavailableError(absl::StrCat(draft, ": its log was not removed"));
   }
-  LETHE_RETURN_IF_ERROR(CheckWal(draft));
   std::unique_ptr<KeyStore> store(new KeyStore(path, tenant_uid, kms, options));
   const absl::Status status = [&]() -> absl::Status {
     if (::renameat2(AT_FDCWD, draft.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
