@@ -21,6 +21,7 @@ namespace lethe::store {
 namespace {
 
 constexpr char kIndeterminatePayload[] = "lethe.store/indeterminate";
+constexpr int kPagesBeforeCommit = 4096;            // 16 MiB
 constexpr int64_t kUnlimitedPages = 4'294'967'294;  // the largest that SQLite knows
 
 absl::StatusCode CodeOf(int code) {
@@ -268,6 +269,9 @@ absl::Status Database::Configure(Mode mode,
   LETHE_RETURN_IF_ERROR(expect("synchronous", "2"));
   LETHE_RETURN_IF_ERROR(expect("wal_autocheckpoint=0", "0"));
   LETHE_RETURN_IF_ERROR(expect("secure_delete=ON", "1"));
+  // Up to this many changed pages wait in RAM for their commit. With SQLite's own bound a batch of
+  // thousands of rows writes the pages of its indexes many times over.
+  LETHE_RETURN_IF_ERROR(Execute(absl::StrCat("PRAGMA cache_spill=", kPagesBeforeCommit)));
   LETHE_RETURN_IF_ERROR(Execute("PRAGMA temp_store=MEMORY"));
   LETHE_RETURN_IF_ERROR(Execute("PRAGMA foreign_keys=ON"));
   LETHE_RETURN_IF_ERROR(expect("foreign_keys", "1"));

@@ -165,10 +165,10 @@ TEST_F(SqliteTenantStoreTest, AFlippedBitInTheFileIsFoundAndTheRowIsNamed) {
 TEST_F(SqliteTenantStoreTest, ColumnsThatDisagreeWithTheRowAreFound) {
   ASSERT_OK(Insert({TestRow(1, "a", "x"), TestRow(2, "b")}));
   const std::vector<std::string> damages = {
-      "UPDATE tokens SET id_key = zeroblob(32) WHERE handle = 1",
-      "UPDATE tokens SET subject_key = zeroblob(32) WHERE handle = 1",
+      "UPDATE tokens SET id_key = zeroblob(16) WHERE handle = 1",
+      "UPDATE tokens SET subject_key = zeroblob(16) WHERE handle = 1",
       "UPDATE tokens SET subject_key = NULL WHERE handle = 1",
-      "UPDATE tokens SET subject_key = zeroblob(32) WHERE handle = 2",
+      "UPDATE tokens SET subject_key = zeroblob(16) WHERE handle = 2",
       "UPDATE tokens SET body = (SELECT body FROM tokens WHERE handle = 2) WHERE handle = 1",
       "UPDATE tokens SET handle = 3 WHERE handle = 2",
       "UPDATE tokens SET slot = 2 WHERE handle = 2",

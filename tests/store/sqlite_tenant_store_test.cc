@@ -56,7 +56,7 @@ TEST_F(SqliteTenantStoreTest, IdsAndSubjectsAreIndexedByKeyedHashesOnly) {
     unsigned int size = 0;
     HMAC(EVP_sha256(), secret.data(), 32, reinterpret_cast<const unsigned char*>(message.data()),
          message.size(), out.data(), &size);
-    return absl::AsciiStrToUpper(Hex(out));
+    return absl::AsciiStrToUpper(Hex(out)).substr(0, 32);  // the first half
   };
   EXPECT_EQ(Raw("SELECT hex(id_key) FROM tokens WHERE handle = 1"),
             hmac(std::string("lethe-id\0", 9) + memory_.uid + "an-id"));

@@ -156,8 +156,10 @@ TEST_P(TenantSync, NoFailedSyncIsPassedOver) {
     }
     if (!status.ok()) continue;
     EXPECT_THAT(record.violations, IsEmpty());
-    // SQLite passes over the sync of its log's folder, which is synced once more.
-    EXPECT_TRUE(record.folder_failed);
+    // SQLite passes over the sync of its log's folder, which is synced once more, and over those of
+    // a connection that closes: here of the file of keys, every byte of which is overwritten after
+    // it.
+    EXPECT_TRUE(record.folder_failed || GetParam().name == "destroy all keys");
     EXPECT_THAT(record.dirty, IsEmpty());
   }
 }
