@@ -42,8 +42,8 @@ CREATE TABLE tokens (
   rowid INTEGER PRIMARY KEY,
   memory INTEGER NOT NULL REFERENCES memories (key),
   handle INTEGER NOT NULL CHECK (handle > 0),
-  id_key BLOB NOT NULL CHECK (length(id_key) = 32),
-  subject_key BLOB CHECK (length(subject_key) = 32),
+  id_key BLOB NOT NULL CHECK (length(id_key) = 16),
+  subject_key BLOB CHECK (length(subject_key) = 16),
   slot INTEGER NOT NULL CHECK (slot > 1),
   body BLOB NOT NULL
 ) STRICT;
@@ -54,7 +54,7 @@ CREATE INDEX tokens_by_subject ON tokens (memory, subject_key, handle)
 
 CREATE TABLE tombstones (
   memory INTEGER NOT NULL REFERENCES memories (key),
-  id_key BLOB NOT NULL CHECK (length(id_key) = 32),
+  id_key BLOB NOT NULL CHECK (length(id_key) = 16),
   PRIMARY KEY (memory, id_key)
 ) STRICT, WITHOUT ROWID;
 

@@ -7,9 +7,9 @@
 //   PERM, AUTH -> same TOOBIG                     -> INVALID_ARGUMENT       IOERR and the rest ->
 //   INTERNAL any failed COMMIT          -> UNKNOWN, and IsIndeterminate(status) is true
 //
-// A failed COMMIT, a failed ROLLBACK, and an I/O error in a checkpoint make the Database unusable:
-// what stands in the file is then known only after closing and opening it (an fsync that failed
-// once may claim success the second time). Every later call returns UNAVAILABLE.
+// A failed COMMIT, a failed ROLLBACK, and an I/O error in a checkpoint or its sync make the
+// Database unusable: what stands in the file is then known only after closing and opening it (an
+// fsync that failed once may claim success the second time). Every later call returns UNAVAILABLE.
 //
 // Messages hold SQLite's words, which name tables and columns, never values.
 // Threads: compatible, not safe. Statements and Transactions must not outlive their Database.
@@ -92,7 +92,10 @@ class Database {
   // kCreate: the file must not exist. kOpen: it must. Applies, in this order,
   // locking_mode=EXCLUSIVE; a look at application_id and user_version, before anything is written;
   // WAL; synchronous=FULL; wal_autocheckpoint=0; secure_delete; temp_store=MEMORY; foreign_keys;
-  // trusted_schema off; DEFENSIVE; and reads back those that can be silently refused. In kOpen a
+  // trusted_schema off; DEFENSIVE; and reads back those that can be silently refused. UNAVAILABLE
+  // when the header does not name the write-ahead log afterwards: SQLite passes over an I/O error
+  // there, answers "wal" and goes on with a rollback journal, whose removal it does not sync. In
+  // kOpen a
   // file with another application_id, or a user_version outside identity's least_version to
   // user_version, is refused untouched. In kCreate the caller makes the schema and calls
   // SetIdentity, in one transaction.
@@ -120,7 +123,8 @@ class Database {
   // The file may grow to this many bytes; 0 for SQLite's own limit.
   absl::Status SetMaxBytes(uint64_t bytes);
 
-  // wal_checkpoint(TRUNCATE) with its row read: UNAVAILABLE when it could not finish.
+  // wal_checkpoint(TRUNCATE): the log is empty, and stays so after a loss of power. UNAVAILABLE
+  // when it could not finish.
   absl::Status CheckpointTruncate();
   // Bytes in the write-ahead log after the last commit.
   uint64_t wal_bytes() const;
@@ -131,6 +135,7 @@ class Database {
   Database(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle) {}
 
   absl::Status Configure(Mode mode, const DatabaseIdentity& identity, uint64_t whole_bytes);
+  absl::Status CheckWal();
   absl::Status Error(int code, absl::string_view doing) const;
   void MarkUnusable(absl::string_view reason);
   void Return(std::string sql, sqlite3_stmt* statement);

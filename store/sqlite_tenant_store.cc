@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "store/anchor.h"
 #include "store/certificate_log.h"
@@ -303,6 +304,7 @@ absl::StatusOr<std::unique_ptr<TenantStore>> CreateTenantStore(const std::string
     LETHE_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
                            Database::Open(FileOf(dir), Database::Mode::kCreate, kTenantIdentity));
     LETHE_RETURN_IF_ERROR(CreateSchema(*database, tenant, *vault->keys()));
+    LETHE_RETURN_IF_ERROR(SyncFolder(dir));  // SQLite passes over an error of its own sync of it
     LETHE_ASSIGN_OR_RETURN(const StoredTenant stored, ReadTenant(*database));
     LETHE_ASSIGN_OR_RETURN(const SecretBytes secret,
                            OpenIndexSecret(*database, stored, *vault->keys()));

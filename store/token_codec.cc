@@ -2,6 +2,7 @@
 
 #include <openssl/crypto.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -128,9 +129,9 @@ IndexKeys::IndexKeys(const SecretBytes& secret)
   }
 }
 
-Bytes32 IndexKeys::Hash(absl::string_view tag,
-                        absl::string_view memory_uid,
-                        absl::string_view text) const {
+IndexHash IndexKeys::Hash(absl::string_view tag,
+                          absl::string_view memory_uid,
+                          absl::string_view text) const {
   std::string message = absl::StrCat(Bytes(inner_block_), tag, memory_uid, text);
   const Bytes32 inner = audit::Sha256(message);
   OPENSSL_cleanse(message.data(), message.size());
@@ -138,14 +139,16 @@ Bytes32 IndexKeys::Hash(absl::string_view tag,
   message.append(audit::AsBytes(inner).data(), inner.size());
   const Bytes32 outer = audit::Sha256(message);
   OPENSSL_cleanse(message.data(), message.size());
-  return outer;
+  IndexHash hash;
+  std::copy_n(outer.begin(), hash.size(), hash.begin());
+  return hash;
 }
 
-Bytes32 IndexKeys::ForId(absl::string_view memory_uid, absl::string_view id) const {
+IndexHash IndexKeys::ForId(absl::string_view memory_uid, absl::string_view id) const {
   return Hash(absl::string_view("lethe-id\0", 9), memory_uid, id);
 }
 
-Bytes32 IndexKeys::ForSubject(absl::string_view memory_uid, absl::string_view subject) const {
+IndexHash IndexKeys::ForSubject(absl::string_view memory_uid, absl::string_view subject) const {
   return Hash(absl::string_view("lethe-subject\0", 14), memory_uid, subject);
 }
 

@@ -8,15 +8,19 @@
 // place, and binds memory and handle, so they are not in here.
 //
 // Keyed hashes, with a random secret per tenant:
-//   id_key      = HMAC-SHA256(secret, "lethe-id" 00 || memory uid || id)
-//   subject_key = HMAC-SHA256(secret, "lethe-subject" 00 || memory uid || subject)
+//   id_key      = HMAC-SHA256(secret, "lethe-id" 00 || memory uid || id), its first 16 bytes
+//   subject_key = HMAC-SHA256(secret, "lethe-subject" 00 || memory uid || subject), likewise
 // The memory's uid is in both, so the same id or subject in two memories cannot be linked by them.
+// 128 bits: two of n ids of a memory share a hash with probability below n^2 / 2^129, for a
+// thousand million 2^-69, and nobody can look for such a pair without the secret. Then the second
+// is refused as being there already; a row whose hash is not its own id's is found when it is read.
 //
 // Errors: DATA_LOSS for bytes that EncodeToken did not make; the message says which check failed,
 // never what the row holds. Threads: functions without state; IndexKeys is immutable.
 #ifndef LETHE_STORE_TOKEN_CODEC_H_
 #define LETHE_STORE_TOKEN_CODEC_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -30,6 +34,7 @@
 namespace lethe::store {
 
 inline constexpr size_t kIndexSecretBytes = 32;
+using IndexHash = std::array<uint8_t, 16>;
 
 // Everything but the handle. Requires fields below 2^32 bytes.
 std::string EncodeToken(const TokenRow& row);
@@ -40,11 +45,11 @@ class IndexKeys {
  public:
   // Requires kIndexSecretBytes.
   explicit IndexKeys(const SecretBytes& secret);
-  Bytes32 ForId(absl::string_view memory_uid, absl::string_view id) const;
-  Bytes32 ForSubject(absl::string_view memory_uid, absl::string_view subject) const;
+  IndexHash ForId(absl::string_view memory_uid, absl::string_view id) const;
+  IndexHash ForSubject(absl::string_view memory_uid, absl::string_view subject) const;
 
  private:
-  Bytes32 Hash(absl::string_view tag, absl::string_view memory_uid, absl::string_view text) const;
+  IndexHash Hash(absl::string_view tag, absl::string_view memory_uid, absl::string_view text) const;
 
   // The secret in the two blocks of HMAC (RFC 2104), so that a hash is two runs of SHA-256: an
   // insert and a load need two hashes a token, and OpenSSL's one-shot HMAC costs several times as

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -15,6 +16,9 @@
 namespace lethe::store {
 namespace {
 
+// Rows whose keys are brought into the cache together; it holds more.
+constexpr size_t kKeysAtOnce = 1000;
+constexpr size_t kReadBytes = size_t{1} << 20;  // of their bodies, but for the last one
 constexpr uint64_t kMaxHandle = std::numeric_limits<int64_t>::max();
 
 // The columns that Decode takes.
@@ -62,7 +66,7 @@ absl::StatusOr<std::vector<uint64_t>> ReadHandles(Statement& select) {
 }  // namespace
 
 absl::StatusOr<uint64_t> TokenTable::SlotOfSubject(const StoredMemory& memory,
-                                                   const Bytes32& subject_key,
+                                                   const IndexHash& subject_key,
                                                    SlotTaker& taker) {
   LETHE_ASSIGN_OR_RETURN(Statement select,
                          database_->Prepare("SELECT slot FROM tokens WHERE memory = ?1 AND"
@@ -77,51 +81,80 @@ absl::Status TokenTable::Insert(const StoredMemory& memory,
                                 std::span<const TokenRow> rows,
                                 SlotTaker& taker) {
   LETHE_ASSIGN_OR_RETURN(
+      const int64_t buried,
+      CountWhere("SELECT EXISTS (SELECT 1 FROM tombstones WHERE memory = ?1)", memory));
+  std::map<IndexHash, uint64_t> slot_of_subject;
+  uint64_t least_handle = memory.record.next_handle;
+  for (size_t from = 0; from < rows.size(); from += kKeysAtOnce) {
+    const std::span<const TokenRow> part =
+        rows.subspan(from, std::min(kKeysAtOnce, rows.size() - from));
+    std::vector<RowKeys> keys;
+    std::vector<uint64_t> slots;
+    keys.reserve(part.size());
+    slots.reserve(part.size());
+    for (size_t i = 0; i < part.size(); ++i) {
+      const TokenRow& row = part[i];
+      LETHE_RETURN_IF_ERROR(ValidateRow(from + i, row, least_handle));
+      least_handle = row.handle + 1;
+      RowKeys& made = keys.emplace_back();
+      made.id = index_.ForId(memory.record.uid, row.id);
+      if (row.subject.empty()) {
+        LETHE_ASSIGN_OR_RETURN(made.slot, taker.Take());
+      } else {
+        made.subject = index_.ForSubject(memory.record.uid, row.subject);
+        const auto [place, is_new] = slot_of_subject.try_emplace(made.subject, 0);
+        if (is_new) {
+          LETHE_ASSIGN_OR_RETURN(place->second, SlotOfSubject(memory, made.subject, taker));
+        }
+        made.slot = place->second;
+      }
+      slots.push_back(made.slot);
+    }
+    LETHE_RETURN_IF_ERROR(sealer_.Prefetch(slots));
+    LETHE_RETURN_IF_ERROR(InsertPart(memory, part, keys, from, taker.prior_seals(), buried != 0));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TokenTable::InsertPart(const StoredMemory& memory,
+                                    std::span<const TokenRow> rows,
+                                    std::span<const RowKeys> keys,
+                                    size_t first_index,
+                                    uint64_t prior_seals,
+                                    bool buried) {
+  LETHE_ASSIGN_OR_RETURN(
       Statement insert,
       database_->Prepare("INSERT INTO tokens (memory, handle, id_key, subject_key, slot, body)"
                          " VALUES (?1, ?2, ?3, ?4, ?5, ?6)"));
   LETHE_ASSIGN_OR_RETURN(
       Statement revive,
       database_->Prepare("DELETE FROM tombstones WHERE memory = ?1 AND id_key = ?2"));
-  LETHE_ASSIGN_OR_RETURN(
-      const int64_t buried,
-      CountWhere("SELECT EXISTS (SELECT 1 FROM tombstones WHERE memory = ?1)", memory));
-  const std::string& uid = memory.record.uid;
-  uint64_t least_handle = memory.record.next_handle;
   for (size_t i = 0; i < rows.size(); ++i) {
     const TokenRow& row = rows[i];
-    LETHE_RETURN_IF_ERROR(ValidateRow(i, row, least_handle));
-    least_handle = row.handle + 1;
     const std::string plaintext = EncodeToken(row);
     if (plaintext.size() > kMaxRowBytes - kSealedRowOverhead) {
-      return CheckLength(absl::StrCat("tokens[", i, "]"), plaintext, 1,
+      return CheckLength(absl::StrCat("tokens[", first_index + i, "]"), plaintext, 1,
                          kMaxRowBytes - kSealedRowOverhead);
     }
-    const Bytes32 id_key = index_.ForId(uid, row.id);
-
-    insert.Int(1, memory.key)
-        .Int(2, static_cast<int64_t>(row.handle))
-        .Blob(3, audit::AsBytes(id_key));
-    uint64_t slot = 0;
+    LETHE_ASSIGN_OR_RETURN(
+        const std::string body,
+        sealer_.Seal(memory.record.uid, row.handle, keys[i].slot, prior_seals, plaintext));
+    insert.Int(1, memory.key).Int(2, static_cast<int64_t>(row.handle));
+    insert.Blob(3, audit::AsBytes(keys[i].id)).Int(5, ClampToInt64(keys[i].slot));
     if (row.subject.empty()) {
       insert.Null(4);
-      LETHE_ASSIGN_OR_RETURN(slot, taker.Take());
     } else {
-      const Bytes32 subject_key = index_.ForSubject(uid, row.subject);
-      insert.Blob(4, audit::AsBytes(subject_key));
-      LETHE_ASSIGN_OR_RETURN(slot, SlotOfSubject(memory, subject_key, taker));
+      insert.Blob(4, audit::AsBytes(keys[i].subject));
     }
-    LETHE_ASSIGN_OR_RETURN(const std::string body,
-                           sealer_.Seal(uid, row.handle, slot, taker.prior_seals(), plaintext));
-    insert.Int(5, ClampToInt64(slot));
     absl::Status status = insert.Blob(6, body).Run();
     if (absl::IsAlreadyExists(status)) {
-      return absl::AlreadyExistsError(
-          absl::StrCat(RowField(i, "id"), ": already in this memory, or twice in this batch"));
+      return absl::AlreadyExistsError(absl::StrCat(
+          RowField(first_index + i, "id"), ": already in this memory, or twice in this batch"));
     }
     LETHE_RETURN_IF_ERROR(status);
-    if (buried == 0) continue;
-    LETHE_RETURN_IF_ERROR(revive.Int(1, memory.key).Blob(2, audit::AsBytes(id_key)).Run());
+    if (!buried) continue;
+    revive.Int(1, memory.key).Blob(2, audit::AsBytes(keys[i].id));
+    LETHE_RETURN_IF_ERROR(revive.Run());
   }
   return absl::OkStatus();
 }
@@ -181,7 +214,7 @@ absl::Status TokenTable::SealAnew(const StoredMemory& memory,
     read.Int(1, memory.key).Int(2, ClampToInt64(handle));
     LETHE_ASSIGN_OR_RETURN(const bool row, read.Step());
     LETHE_CHECK(row);
-    LETHE_ASSIGN_OR_RETURN(const std::string plaintext, Open(memory, read));
+    LETHE_ASSIGN_OR_RETURN(const std::string plaintext, Open(memory, Read(read)));
     LETHE_ASSIGN_OR_RETURN(const std::string body, sealer_.Seal(memory.record.uid, handle, slot,
                                                                 taker.prior_seals(), plaintext));
     write.Int(1, memory.key).Int(2, ClampToInt64(handle)).Int(3, ClampToInt64(slot));
@@ -250,7 +283,7 @@ absl::StatusOr<std::vector<IdLookup>> TokenTable::FindByIds(const StoredMemory& 
   std::vector<IdLookup> lookups;
   lookups.reserve(ids.size());
   for (const std::string& id : ids) {
-    const Bytes32 id_key = index_.ForId(memory.record.uid, id);
+    const IndexHash id_key = index_.ForId(memory.record.uid, id);
     live.Reset();
     live.Int(1, memory.key).Blob(2, audit::AsBytes(id_key));
     LETHE_ASSIGN_OR_RETURN(const bool is_live, live.Step());
@@ -283,28 +316,37 @@ absl::Status TokenTable::Damaged(const StoredMemory& memory,
                                           ", handle ", handle, ": ", what));
 }
 
-absl::StatusOr<std::string> TokenTable::Open(const StoredMemory& memory, const Statement& row) {
-  const auto handle = static_cast<uint64_t>(row.ColumnInt(0));
-  absl::StatusOr<std::string> plaintext = sealer_.Open(
-      memory.record.uid, handle, static_cast<uint64_t>(row.ColumnInt(3)), row.ColumnBlob(4));
+TokenTable::StoredRow TokenTable::Read(const Statement& row) {
+  StoredRow read;
+  read.handle = static_cast<uint64_t>(row.ColumnInt(0));
+  read.id_key = std::string(row.ColumnBlob(1));
+  if (!row.ColumnIsNull(2)) read.subject_key = std::string(row.ColumnBlob(2));
+  read.slot = static_cast<uint64_t>(row.ColumnInt(3));
+  read.body = std::string(row.ColumnBlob(4));
+  return read;
+}
+
+absl::StatusOr<std::string> TokenTable::Open(const StoredMemory& memory, const StoredRow& row) {
+  absl::StatusOr<std::string> plaintext =
+      sealer_.Open(memory.record.uid, row.handle, row.slot, row.body);
   if (absl::IsDataLoss(plaintext.status())) {
-    return Damaged(memory, handle, plaintext.status().message());
+    return Damaged(memory, row.handle, plaintext.status().message());
   }
   return plaintext;
 }
 
-absl::StatusOr<TokenRow> TokenTable::Decode(const StoredMemory& memory, const Statement& row) {
-  const auto handle = static_cast<uint64_t>(row.ColumnInt(0));
+absl::StatusOr<TokenRow> TokenTable::Decode(const StoredMemory& memory, const StoredRow& row) {
   LETHE_ASSIGN_OR_RETURN(const std::string plaintext, Open(memory, row));
-  absl::StatusOr<TokenRow> token = DecodeToken(handle, plaintext);
-  if (!token.ok()) return Damaged(memory, handle, token.status().message());
-  if (row.ColumnBlob(1) != audit::AsBytes(index_.ForId(memory.record.uid, token->id))) {
-    return Damaged(memory, handle, "the indexed hash of the id does not match the row");
+  absl::StatusOr<TokenRow> token = DecodeToken(row.handle, plaintext);
+  if (!token.ok()) return Damaged(memory, row.handle, token.status().message());
+  const std::string& uid = memory.record.uid;
+  if (row.id_key != audit::AsBytes(index_.ForId(uid, token->id))) {
+    return Damaged(memory, row.handle, "the indexed hash of the id does not match the row");
   }
-  if (row.ColumnIsNull(2) != token->subject.empty() ||
+  if (row.subject_key.has_value() == token->subject.empty() ||
       (!token->subject.empty() &&
-       row.ColumnBlob(2) != audit::AsBytes(index_.ForSubject(memory.record.uid, token->subject)))) {
-    return Damaged(memory, handle, "the indexed hash of the subject does not match the row");
+       *row.subject_key != audit::AsBytes(index_.ForSubject(uid, token->subject)))) {
+    return Damaged(memory, row.handle, "the indexed hash of the subject does not match the row");
   }
   return token;
 }
@@ -322,7 +364,7 @@ absl::StatusOr<std::vector<TokenRow>> TokenTable::Get(const StoredMemory& memory
       return absl::NotFoundError(
           absl::StrCat("handles[", i, "]: ", handles[i], " is not in this memory"));
     }
-    LETHE_ASSIGN_OR_RETURN(TokenRow row, Decode(memory, select));
+    LETHE_ASSIGN_OR_RETURN(TokenRow row, Decode(memory, Read(select)));
     rows.push_back(std::move(row));
   }
   return rows;
@@ -335,12 +377,27 @@ absl::Status TokenTable::Load(const StoredMemory& memory,
       database_->Prepare("SELECT handle, id_key, subject_key, slot, body FROM tokens"
                          " WHERE memory = ?1 ORDER BY handle"));
   select.Int(1, memory.key);
-  while (true) {
-    LETHE_ASSIGN_OR_RETURN(const bool found, select.Step());
-    if (!found) return absl::OkStatus();
-    LETHE_ASSIGN_OR_RETURN(TokenRow row, Decode(memory, select));
-    LETHE_RETURN_IF_ERROR(visit(row));
+  std::vector<StoredRow> rows;
+  std::vector<uint64_t> slots;
+  for (bool more = true; more;) {
+    rows.clear();
+    slots.clear();
+    size_t bytes = 0;
+    while (rows.size() < kKeysAtOnce && bytes < kReadBytes) {
+      LETHE_ASSIGN_OR_RETURN(more, select.Step());
+      if (!more) break;
+      const StoredRow& row = rows.emplace_back(Read(select));
+      slots.push_back(row.slot);
+      bytes += row.body.size();
+    }
+    if (rows.empty()) break;
+    LETHE_RETURN_IF_ERROR(sealer_.Prefetch(slots));
+    for (const StoredRow& row : rows) {
+      LETHE_ASSIGN_OR_RETURN(TokenRow token, Decode(memory, row));
+      LETHE_RETURN_IF_ERROR(visit(token));
+    }
   }
+  return absl::OkStatus();
 }
 
 }  // namespace lethe::store

@@ -4,6 +4,7 @@
 #define LETHE_STORE_TOKEN_TABLE_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,14 +63,36 @@ class TokenTable {
   absl::Status Load(const StoredMemory& memory, absl::FunctionRef<absl::Status(TokenRow&)> visit);
 
  private:
-  // Opens and decodes a row (the columns of kSelectRow) and holds it against its indexed hashes.
-  absl::StatusOr<TokenRow> Decode(const StoredMemory& memory, const Statement& row);
-  absl::StatusOr<std::string> Open(const StoredMemory& memory, const Statement& row);
+  // A row as it stands in the file.
+  struct StoredRow {
+    uint64_t handle = 0;
+    std::string id_key;
+    std::optional<std::string> subject_key;
+    uint64_t slot = 0;
+    std::string body;
+  };
+  // The columns of kSelectRow.
+  static StoredRow Read(const Statement& row);
+  // Opens and decodes a row and holds it against its indexed hashes.
+  absl::StatusOr<TokenRow> Decode(const StoredMemory& memory, const StoredRow& row);
+  absl::StatusOr<std::string> Open(const StoredMemory& memory, const StoredRow& row);
   absl::Status Damaged(const StoredMemory& memory, uint64_t handle, absl::string_view what) const;
   // The slot of the subject's live rows; a new one when there are none.
   absl::StatusOr<uint64_t> SlotOfSubject(const StoredMemory& memory,
-                                         const Bytes32& subject_key,
+                                         const IndexHash& subject_key,
                                          SlotTaker& taker);
+  struct RowKeys {
+    IndexHash id{};
+    IndexHash subject{};  // unused where there is none
+    uint64_t slot = 0;
+  };
+  // Seals and writes rows of a batch; `first_index` is that of the first in it.
+  absl::Status InsertPart(const StoredMemory& memory,
+                          std::span<const TokenRow> rows,
+                          std::span<const RowKeys> keys,
+                          size_t first_index,
+                          uint64_t prior_seals,
+                          bool buried);
   // Seals the subject's live rows with a new key, if there are any.
   absl::Status SealAnew(const StoredMemory& memory,
                         absl::string_view subject_key,

@@ -23,6 +23,7 @@ class DekCache {
 
   // Null when it is not there. Valid until the next call; counts as a use.
   SealingKey* Find(uint64_t slot);
+  bool Contains(uint64_t slot) const { return places_.count(slot) != 0; }
   // Takes the place of the one used longest ago when the cache is full, and of an earlier key of
   // this slot. Valid until the next call.
   SealingKey* Put(uint64_t slot, SealingKey key);

@@ -19,8 +19,7 @@ constexpr size_t kCheckBytes = kSlotBytes - kCheckOffset;
 static_assert(kPaddingOffset + 4 == kCheckOffset);
 
 std::string Check(absl::string_view tenant_uid, absl::string_view bytes) {
-  const audit::Digest digest =
-      audit::Sha256Hasher().Update(kCheckTag).Update(tenant_uid).Update(bytes).Finish();
+  const audit::Digest digest = audit::Sha256(absl::StrCat(kCheckTag, tenant_uid, bytes));
   return std::string(audit::AsBytes(digest).substr(0, kCheckBytes));
 }
 

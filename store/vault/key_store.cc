@@ -29,20 +29,6 @@ bool Exists(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0;
 }
 
-// SQLite passes over an I/O error while it changes a new file to the write-ahead log: it answers
-// "wal" and goes on with a rollback journal, whose removal it does not sync. The file itself tells:
-// bytes 18 and 19 of its header are 2.
-absl::Status CheckWal(const std::string& path) {
-  constexpr size_t kVersions = 18;
-  uint8_t header[kVersions + 2] = {};
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  if (!file.valid()) return SystemError(errno, "read it", path);
-  LETHE_RETURN_IF_ERROR(ReadUpTo(file.get(), header, sizeof header, path).status());
-  if (header[kVersions] == 2 && header[kVersions + 1] == 2) return absl::OkStatus();
-  return absl::UnavailableError(
-      absl::StrCat(path, ": could not be given a write-ahead log; see to the device it lies on"));
-}
-
 // What a crash in Create left, whole or not. It never held a key.
 absl::Status RemoveDraft(const std::string& draft) {
   for (const absl::string_view suffix : {"", "-wal", "-shm", "-journal"}) {
@@ -98,7 +84,6 @@ absl::StatusOr<std::unique_ptr<KeyStore>> KeyStore::Create(const std::string& pa
   if (Exists(absl::StrCat(draft, "-wal"))) {
     return absl::UnavailableError(absl::StrCat(draft, ": its log was not removed"));
   }
-  LETHE_RETURN_IF_ERROR(CheckWal(draft));
   std::unique_ptr<KeyStore> store(new KeyStore(path, tenant_uid, kms, options));
   const absl::Status status = [&]() -> absl::Status {
     if (::renameat2(AT_FDCWD, draft.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
@@ -236,6 +221,37 @@ absl::StatusOr<std::vector<KeyStore::StoredSlot>> KeyStore::ReadBodies(uint64_t 
     bodies.push_back(
         {static_cast<uint64_t>(select.ColumnInt(0)), std::string(select.ColumnBlob(1))});
   }
+}
+
+absl::StatusOr<std::vector<KeyStore::StoredSlot>> KeyStore::ReadBodiesOf(
+    std::span<const uint64_t> slots) {
+  // Reading on costs a third of looking up.
+  constexpr uint64_t kCloseTogether = 3;
+  std::vector<StoredSlot> bodies;
+  bodies.reserve(slots.size());
+  if ((slots.back() - slots.front()) / kCloseTogether > slots.size()) {
+    for (uint64_t slot : slots) {
+      LETHE_ASSIGN_OR_RETURN(std::string body, ReadBody(slot));
+      bodies.push_back({slot, std::move(body)});
+    }
+    return bodies;
+  }
+  LETHE_ASSIGN_OR_RETURN(
+      Statement select,
+      db_->Prepare("SELECT slot, body FROM slots WHERE slot BETWEEN ?1 AND ?2 ORDER BY slot"));
+  select.Int(1, ClampToInt64(slots.front())).Int(2, ClampToInt64(slots.back()));
+  for (size_t next = 0; next < slots.size();) {
+    LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
+    if (!row) {
+      return absl::DataLossError(
+          absl::StrCat(path_, ": key slot ", slots[next], " is missing", kRestoreAdvice));
+    }
+    const auto slot = static_cast<uint64_t>(select.ColumnInt(0));
+    if (slot != slots[next]) continue;
+    bodies.push_back({slot, std::string(select.ColumnBlob(1))});
+    ++next;
+  }
+  return bodies;
 }
 
 absl::Status KeyStore::WriteBodies(std::span<const KeySlot> slots) {

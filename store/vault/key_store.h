@@ -81,7 +81,8 @@ struct KeyStoreOptions {
   uint64_t max_rewrite_bytes = uint64_t{256} << 20;  // a larger keys.db is never written anew
   uint64_t max_seals_per_key = kMaxCountedSeals;     // of a data key
   uint64_t max_wraps_per_epoch = kMaxCountedSeals;   // of a KEK
-  uint64_t wrap_block = 1024;                        // wraps counted ahead
+  uint64_t wrap_block = 8192;                        // wraps counted ahead; what a start wastes
+  uint64_t wal_checkpoint_bytes = 4u << 20;          // of the log after a commit of new keys
 };
 
 enum class SlotState : uint8_t {
@@ -164,6 +165,12 @@ class KeyStore {
                        uint64_t prior_seals,
                        absl::FunctionRef<absl::Status(SealingKey& key)> use);
 
+  // Brings those of these slots into the cache that are not there, at most as many as it holds, so
+  // that the calls of WithKey that follow cost no row and no Unwrap of their own. Slots that
+  // WithKey would refuse are left to it. Cost: a row for each, in one pass where they lie close
+  // together, and an Unwrap for each epoch.
+  absl::Status Prefetch(std::span<const uint64_t> slots);
+
   // Idempotent; in any order, of any number; slots may repeat. NOT_FOUND names the index of a slot
   // never allocated, and changes nothing. Another error may leave some of them destroyed, whole
   // transactions of them; repeat it. The cached keys are wiped first, whatever follows. Cost: a
@@ -219,6 +226,8 @@ class KeyStore {
   absl::Status CheckFile();
   absl::Status CheckEpoch(uint32_t epoch, const KeySlot& first);
   absl::StatusOr<std::string> ReadBody(uint64_t slot);
+  // Of these slots, increasing and all allocated.
+  absl::StatusOr<std::vector<StoredSlot>> ReadBodiesOf(std::span<const uint64_t> slots);
   // Slots above `after`, at most `limit`.
   absl::StatusOr<std::vector<StoredSlot>> ReadBodies(uint64_t after, size_t limit);
   // Counts wraps that are about to be made, in a transaction of its own where the file must be

@@ -97,14 +97,6 @@ absl::StatusOr<Residue> KeyStore::Search(ResidueScanner& scanner) {
   if (in_log.bytes_read != 0) {
     return absl::UnavailableError(absl::StrCat(log, ": is not empty after its checkpoint"));
   }
-  // SQLite does not sync the truncation: after a loss of power the log would be there again, with
-  // the keys as they were before.
-  if (absl::Status synced = Sync(file.get(), log); !synced.ok()) {
-    // The next fsync may claim success, as after a failed checkpoint.
-    broken_ = absl::UnavailableError(
-        absl::StrCat(log, ": could not be synced; close and open the key store again"));
-    return synced;
-  }
   return residue;
 }
 

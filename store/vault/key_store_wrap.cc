@@ -1,5 +1,6 @@
 // Making data keys, wrapping and unwrapping them, and lending them out.
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
@@ -88,11 +89,9 @@ absl::StatusOr<uint64_t> KeyStore::Allocate(uint64_t count) {
   LETHE_ASSIGN_OR_RETURN(const uint32_t epoch, kms_->CurrentEpoch());
   const uint64_t first = slots_ + 1;
   std::vector<uint64_t> slots;
-  std::vector<SecretBytes> keys;
-  for (uint64_t i = 0; i < count; ++i) {
-    slots.push_back(first + i);
-    keys.push_back(SecretBytes::Random(kDataKeyBytes));
-  }
+  slots.reserve(count);
+  for (uint64_t i = 0; i < count; ++i) slots.push_back(first + i);
+  std::vector<SecretBytes> keys = SecretBytes::RandomSeries(count, kDataKeyBytes);
   LETHE_RETURN_IF_ERROR(CountWraps(epoch, count));
   LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> wrapped, WrapKeys(epoch, slots, keys));
   LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(db_.get()));
@@ -110,7 +109,38 @@ absl::StatusOr<uint64_t> KeyStore::Allocate(uint64_t count) {
   for (size_t i = 0; i < slots.size(); ++i) {
     cache_.Put(slots[i], SealingKey(std::move(keys[i]), 0, options_.max_seals_per_key));
   }
+  // The keys stand in the log: a checkpoint that fails loses none of them. The next commit tries
+  // again, and an I/O error shows in Health().
+  if (db_->wal_bytes() > options_.wal_checkpoint_bytes) db_->CheckpointTruncate().IgnoreError();
   return first;
+}
+
+absl::Status KeyStore::Prefetch(std::span<const uint64_t> slots) {
+  LETHE_RETURN_IF_ERROR(Health());
+  std::vector<uint64_t> missing;
+  for (uint64_t slot : slots) {
+    if (slot != 0 && slot <= slots_ && !cache_.Contains(slot)) missing.push_back(slot);
+  }
+  std::sort(missing.begin(), missing.end());
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  if (missing.size() > cache_.limit()) missing.resize(cache_.limit());
+  if (missing.empty()) return absl::OkStatus();
+  LETHE_ASSIGN_OR_RETURN(const std::vector<StoredSlot> bodies, ReadBodiesOf(missing));
+  std::map<uint32_t, std::vector<KeySlot>> by_epoch;
+  for (const StoredSlot& stored : bodies) {
+    absl::StatusOr<KeySlot> slot = DecodeSlot(tenant_uid_, stored.slot, stored.body);
+    if (slot.ok()) by_epoch[slot->epoch].push_back(*std::move(slot));
+  }
+  for (const auto& [epoch, found] : by_epoch) {
+    absl::StatusOr<std::vector<SecretBytes>> keys = UnwrapKeys(found);
+    if (absl::IsDataLoss(keys.status())) continue;  // WithKey says which
+    LETHE_RETURN_IF_ERROR(keys.status());
+    for (size_t i = 0; i < found.size(); ++i) {
+      // WithKey brings the count of seals up to its caller's.
+      cache_.Put(found[i].slot, SealingKey(std::move((*keys)[i]), 0, options_.max_seals_per_key));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status KeyStore::WithKey(uint64_t slot,

@@ -10,14 +10,21 @@
 
 namespace lethe::store {
 
-void RandomKey(uint8_t* out, size_t size) {
+namespace {
+
+void Draw(uint8_t* out, size_t size, int prediction_resistance) {
   constexpr unsigned int kStrength = 256;
-  constexpr int kPredictionResistance = 1;
   EVP_RAND_CTX* generator = RAND_get0_private(nullptr);
   LETHE_CHECK(generator != nullptr);
   LETHE_CHECK(
-      EVP_RAND_generate(generator, out, size, kStrength, kPredictionResistance, nullptr, 0) == 1);
+      EVP_RAND_generate(generator, out, size, kStrength, prediction_resistance, nullptr, 0) == 1);
 }
+
+}  // namespace
+
+void RandomKey(uint8_t* out, size_t size) { Draw(out, size, 1); }
+
+void NextRandomKey(uint8_t* out, size_t size) { Draw(out, size, 0); }
 
 void RandomNonce(uint8_t* out, size_t size) {
   ssize_t count = 0;

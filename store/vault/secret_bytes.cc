@@ -80,6 +80,17 @@ SecretBytes SecretBytes::Random(size_t size) {
   return secret;
 }
 
+std::vector<SecretBytes> SecretBytes::RandomSeries(size_t count, size_t size) {
+  std::vector<SecretBytes> series;
+  series.reserve(count);
+  while (series.size() < count) {
+    const bool first = series.empty();
+    SecretBytes& secret = series.emplace_back(size);
+    (first ? RandomKey : NextRandomKey)(secret.data_, size);
+  }
+  return series;
+}
+
 SecretBytes::SecretBytes(SecretBytes&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 

@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace lethe::store {
 
@@ -32,6 +33,8 @@ class SecretBytes {
   explicit SecretBytes(size_t size);
   // RandomKey of random.h.
   static SecretBytes Random(size_t size);
+  // `count` of them, the first from RandomKey and the others from NextRandomKey.
+  static std::vector<SecretBytes> RandomSeries(size_t count, size_t size);
 
   // The source holds nothing afterwards.
   SecretBytes(SecretBytes&& other) noexcept;

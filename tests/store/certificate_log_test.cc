@@ -1,16 +1,9 @@
 // The tree over the certificates: what an append leaves, what it refuses, damage and
-// faults in every part of it, and its cost in a long log.
+// faults in every part of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <bit>
-#include <chrono>
-#include <cstdlib>
-#include <iostream>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -390,116 +383,6 @@ TEST_F(LogTest, AFullDiskInAnyPartOfTheAppendChangesNothing) {
   EXPECT_GT(failed, 0);
   ASSERT_OK(OpenStatus());
   ExpectTreeIsThatOf(Leaves());
-}
-
-// --- A long log.
-
-TEST_F(LogTest, TheHundredThousandthAppendCostsWhatTheFirstDid) {
-  constexpr uint64_t kLong = 100'000;
-  constexpr int kTimed = 150;
-  ASSERT_OK(Start());
-  const auto usual_append = [&] {
-    ::sync();  // what was written before shall not be paid for by the appends
-    std::vector<double> times;
-    for (int i = 0; i < kTimed; ++i) {
-      const CertificateAppend append = Next();
-      const auto begin = std::chrono::steady_clock::now();
-      EXPECT_OK(store_->AppendCertificate(append));
-      times.push_back(
-          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
-              .count());
-    }
-    // The lower quartile: the upper ones are those of whoever else uses the disk.
-    std::nth_element(times.begin(), times.begin() + kTimed / 4, times.end());
-    return times[kTimed / 4];
-  };
-  const double first = usual_append();
-  // The log up to here in one transaction, past the store, with a tree made by the definition.
-  std::vector<std::vector<Bytes32>> levels = {Leaves()};
-  store_.reset();
-  sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open(file_.c_str(), &db), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(db,
-                         "PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF;"
-                         "PRAGMA cache_size = -400000; BEGIN",
-                         nullptr, nullptr, nullptr),
-            SQLITE_OK);
-  sqlite3_stmt* insert = nullptr;
-  ASSERT_EQ(sqlite3_prepare_v2(db,
-                               "INSERT INTO certificates SELECT ?1, ?2, 'forget', '', '', 1, ?3,"
-                               " (SELECT leaf_hash FROM certificates WHERE sequence = ?1 - 1), ?4,"
-                               " ?5",
-                               -1, &insert, nullptr),
-            SQLITE_OK);
-  const std::string padding(300, 'e');
-  for (uint64_t i = kTimed; i < kLong; ++i) {
-    const std::string envelope = absl::StrCat(i, padding);
-    const std::string leaf = absl::StrCat(i, padding.substr(0, 100));
-    const std::string id = Hex(OpenSslSha256(envelope));
-    const Bytes32 hash = OpenSslSha256(std::string(1, '\0') + leaf);
-    levels[0].push_back(hash);
-    sqlite3_bind_int64(insert, 1, static_cast<int64_t>(i));
-    sqlite3_bind_text(insert, 2, id.data(), static_cast<int>(id.size()), SQLITE_STATIC);
-    sqlite3_bind_blob(insert, 3, hash.data(), 32, SQLITE_STATIC);
-    sqlite3_bind_blob(insert, 4, leaf.data(), static_cast<int>(leaf.size()), SQLITE_STATIC);
-    sqlite3_bind_blob(insert, 5, envelope.data(), static_cast<int>(envelope.size()), SQLITE_STATIC);
-    ASSERT_EQ(sqlite3_step(insert), SQLITE_DONE) << sqlite3_errmsg(db);
-    sqlite3_reset(insert);
-  }
-  sqlite3_finalize(insert);
-  while (levels.back().size() > 1) {
-    const std::vector<Bytes32>& below = levels.back();
-    std::vector<Bytes32> level;
-    for (size_t k = 0; k + 1 < below.size(); k += 2) {
-      level.push_back(TreeNodeHash(below[k], below[k + 1]));
-    }
-    levels.push_back(std::move(level));
-  }
-  ASSERT_EQ(sqlite3_prepare_v2(db, "INSERT OR REPLACE INTO log_nodes VALUES (?1, ?2, ?3)", -1,
-                               &insert, nullptr),
-            SQLITE_OK);
-  for (size_t level = 1; level < levels.size(); ++level) {
-    for (size_t k = 0; k < levels[level].size(); ++k) {
-      sqlite3_bind_int64(insert, 1, static_cast<int64_t>(level));
-      sqlite3_bind_int64(insert, 2, static_cast<int64_t>(k));
-      sqlite3_bind_blob(insert, 3, levels[level][k].data(), 32, SQLITE_STATIC);
-      ASSERT_EQ(sqlite3_step(insert), SQLITE_DONE) << sqlite3_errmsg(db);
-      sqlite3_reset(insert);
-    }
-  }
-  sqlite3_finalize(insert);
-  std::string range;
-  for (size_t level = levels.size(); level-- > 0;) {
-    // A complete subtree of this size ends the log's first (kLong >> level) of them when that is
-    // odd.
-    if (((kLong >> level) & 1) != 0) {
-      const Bytes32& root = levels[level][(kLong >> level) - 1];
-      range.append(root.begin(), root.end());
-    }
-  }
-  const std::string note = TestNote(kLong, TreeRoot(levels[0]));
-  ASSERT_EQ(sqlite3_prepare_v2(db, "UPDATE log_head SET size = ?1, range = ?2, checkpoint = ?3", -1,
-                               &insert, nullptr),
-            SQLITE_OK);
-  sqlite3_bind_int64(insert, 1, static_cast<int64_t>(kLong));
-  sqlite3_bind_blob(insert, 2, range.data(), static_cast<int>(range.size()), SQLITE_STATIC);
-  sqlite3_bind_blob(insert, 3, note.data(), static_cast<int>(note.size()), SQLITE_STATIC);
-  ASSERT_EQ(sqlite3_step(insert), SQLITE_DONE) << sqlite3_errmsg(db);
-  sqlite3_finalize(insert);
-  ASSERT_EQ(sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
-  sqlite3_close(db);
-
-  const auto seconds_to_open = [&] {
-    const auto begin = std::chrono::steady_clock::now();
-    EXPECT_OK(OpenStatus());
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
-  const double open = seconds_to_open();
-  const double last = usual_append();
-  std::cout << "an append: " << first << " ms, after " << kLong << ": " << last << " ms; start "
-            << open << " s" << std::endl;
-  EXPECT_LE(last, 1.5 * first);
-  EXPECT_LE(open, 15.0);
 }
 
 }  // namespace

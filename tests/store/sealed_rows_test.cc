@@ -301,7 +301,7 @@ TEST_F(SealedRows, RowsThatChangePlacesDoNotOpen) {
   const RawResult swapped =
       RunRaw(file_,
              "CREATE TEMP TABLE keep AS SELECT handle, id_key, body FROM tokens;"
-             "UPDATE tokens SET id_key = zeroblob(32) WHERE handle = 1;"
+             "UPDATE tokens SET id_key = zeroblob(16) WHERE handle = 1;"
              "UPDATE tokens SET id_key = (SELECT id_key FROM keep WHERE handle = 1),"
              " body = (SELECT body FROM keep WHERE handle = 1) WHERE handle = 2;"
              "UPDATE tokens SET id_key = (SELECT id_key FROM keep WHERE handle = 2),"

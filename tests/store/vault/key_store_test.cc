@@ -122,6 +122,82 @@ TEST_F(KeyStoreTest, TheCacheIsBoundedAndEmptiedByDestruction) {
   EXPECT_CODE(Touch(100), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(KeyStoreTest, PrefetchedKeysCostNoFurtherUnwrap) {
+  ASSERT_OK(store_->Allocate(200));
+  const std::vector<std::string> marks = MarkAll();
+  ASSERT_OK(store_->Destroy(std::vector<uint64_t>{5, 150}));
+  options_.rewrap_batch = 50;
+  Reopen();
+  // Half of the slots under another epoch: the second batch of a change of epoch is refused.
+  int wraps = 0;
+  kms_->refuse = [&](const std::string& call) {
+    return call == "wrap" && ++wraps > 1 ? absl::UnavailableError("not now") : absl::OkStatus();
+  };
+  EXPECT_CODE(store_->Rotate(), absl::StatusCode::kUnavailable);
+  for (const std::vector<uint64_t>& slots :
+       {std::vector<uint64_t>{9, 3, 5, 4, 3, 0, 201, ~uint64_t{0}},
+        std::vector<uint64_t>{1, 150, 200}, std::vector<uint64_t>{40, 41, 60, 61},
+        std::vector<uint64_t>{5}, std::vector<uint64_t>{}}) {
+    Reopen();
+    ASSERT_OK(store_->Prefetch(slots));
+    const size_t unwrapped = kms_->unwrapped();
+    std::set<uint64_t> live(slots.begin(), slots.end());
+    for (uint64_t gone : {uint64_t{0}, uint64_t{5}, uint64_t{150}, uint64_t{201}, ~uint64_t{0}}) {
+      if (live.erase(gone) == 0) continue;
+      EXPECT_FALSE(Touch(gone).ok());
+    }
+    EXPECT_EQ(store_->cache().size(), live.size());
+    for (uint64_t slot : live) EXPECT_TRUE(OpensMark(*store_, slot, marks[slot - 1]));
+    ASSERT_OK(store_->Prefetch(slots));
+    EXPECT_EQ(kms_->unwrapped(), unwrapped);
+  }
+  // No more than the cache holds; the rest is left to WithKey.
+  options_.cached_keys = 10;
+  Reopen();
+  std::vector<uint64_t> all(200);
+  std::iota(all.begin(), all.end(), 1);
+  const size_t before = kms_->unwrapped();
+  ASSERT_OK(store_->Prefetch(all));
+  EXPECT_LE(store_->cache().size(), 10u);
+  EXPECT_LE(kms_->unwrapped(), before + 10);
+  EXPECT_TRUE(OpensMark(*store_, 200, marks[199]));
+}
+
+TEST_F(KeyStoreTest, ADamagedSlotDoesNotStopThePrefetchOfOthers) {
+  options_.cached_keys = 1;
+  Reopen();
+  ASSERT_OK(store_->Allocate(10));
+  // While the store is open, past its check at the start.
+  kms_->refuse = [](const std::string& call) {
+    return call == "unwrap" ? absl::DataLossError("one of them") : absl::OkStatus();
+  };
+  EXPECT_OK(store_->Prefetch(std::vector<uint64_t>{1, 2}));
+  EXPECT_CODE(Touch(1), absl::StatusCode::kDataLoss);
+  kms_->refuse = [](const std::string&) { return absl::UnavailableError("not now"); };
+  EXPECT_CODE(store_->Prefetch(std::vector<uint64_t>{1, 2}), absl::StatusCode::kUnavailable);
+  kms_->refuse = nullptr;
+  EXPECT_OK(store_->Prefetch(std::vector<uint64_t>{1}));
+  EXPECT_OK(Touch(1));
+}
+
+TEST_F(KeyStoreTest, TheLogOfNewKeysIsBounded) {
+  options_.wal_checkpoint_bytes = 100'000;
+  Reopen();
+  uint64_t largest = 0;
+  uint64_t emptied = 0;
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_OK(store_->Allocate(100));
+    const uint64_t bytes = std::filesystem::file_size(wal());
+    largest = std::max(largest, bytes);
+    emptied += bytes == 0 ? 1 : 0;
+  }
+  EXPECT_GE(emptied, 2u);
+  EXPECT_LE(largest, 200'000u);
+  const std::vector<std::string> marks = MarkAll();
+  Reopen();
+  EXPECT_TRUE(OpensMark(*store_, 4000, marks[3999]));
+}
+
 TEST_F(KeyStoreTest, UsesAreCountedAcrossLoads) {
   options_.max_seals_per_key = 5;
   options_.cached_keys = 1;

@@ -184,11 +184,22 @@ TEST(Secret, IsNotInAForkedProcess) {
 }
 
 // A copy of the process's memory, as of a virtual machine, must not tell what is drawn next.
-TEST(Secret, EveryKeyAndEveryNonceAsksTheKernel) {
+TEST(Secret, EverySeriesOfKeysAndEveryNonceAsksTheKernel) {
   SealingKey key(SecretBytes::Random(32));
   size_t before = Calls().entropy;
   for (int i = 0; i < 100; ++i) SecretBytes::Random(32);
   EXPECT_GE(Calls().entropy, before + 100);
+  // A series asks once for all, and again for the next one.
+  for (int i = 0; i < 3; ++i) {
+    before = Calls().entropy;
+    const std::vector<SecretBytes> series = SecretBytes::RandomSeries(100, 32);
+    EXPECT_GE(Calls().entropy, before + 1);
+    ASSERT_EQ(series.size(), 100u);
+    std::set<std::string> distinct = {kZeros};
+    for (const SecretBytes& secret : series) distinct.insert(BytesOf(secret));
+    EXPECT_EQ(distinct.size(), 101u);
+  }
+  EXPECT_TRUE(SecretBytes::RandomSeries(0, 32).empty());
   before = Calls().random;
   for (int i = 0; i < 100; ++i) ASSERT_OK(key.Seal("", "text"));
   EXPECT_GE(Calls().random, before + 100);
