@@ -162,6 +162,7 @@ absl::Status Service::CreateFailed(const std::string& name, const absl::Status& 
 
 absl::StatusOr<TenantInfo> Service::GetTenant(const std::string& name) {
   LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<Tenant> tenant, Find("name", name));
+  if (tenant->gone()) return NoSuchTenant();
   return tenant->Info();
 }
 
