@@ -227,7 +227,7 @@ ClosedLog ReadClosed(Harness& service) {
     EXPECT_EQ(folder, "") << "one closed log";
     folder = entry.path();
   }
-  const auto file = store::OpenTenantStore(folder);
+  const auto file = store::OpenTenantStore(folder, {.vault = service.data() + "/vault"});
   EXPECT_THAT(file, IsOk());
   if (!file.ok()) return log;
   store::CertificateQuery query;
