@@ -119,13 +119,18 @@ std::string Table::Render(size_t width) const {
 }
 
 std::string RenderFields(const Fields& fields, size_t indent) {
-  size_t widest = 0;
-  for (const auto& [name, value] : fields) widest = std::max(widest, DisplayWidth(name));
+  size_t widest[2] = {};  // of plain names, and of indented ones
+  const auto widest_of = [&widest](const std::string& name) -> size_t& {
+    return widest[name.rfind(' ', 0) == 0 ? 1 : 0];
+  };
+  for (const auto& [name, value] : fields) {
+    widest_of(name) = std::max(widest_of(name), DisplayWidth(name));
+  }
   std::string out;
   std::string line;
   for (const auto& [name, value] : fields) {
     line.assign(indent, ' ');
-    AppendCell(name, widest, /*right=*/false, line);
+    AppendCell(name, widest_of(name), /*right=*/false, line);
     line.append(kGap.data(), kGap.size());
     line += value.empty() ? "-" : Printable(value);
     FinishLine(line, out);

@@ -34,7 +34,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// "name   value" lines, values aligned. An empty value shows as "-".
+// "name   value" lines, values aligned, those of indented names by themselves. Empty shows as "-".
 using Fields = std::vector<std::pair<std::string, std::string>>;
 std::string RenderFields(const Fields& fields, size_t indent = 0);
 

@@ -190,11 +190,11 @@ void AddTenantCommands(CLI::App& app, Context& context, Action& action) {
   AddVerb(*group, "list", "List all tenants")->callback([&context, &action] {
     action = [&context] { return ListTenants(context); };
   });
-  CLI::App* remove = AddVerb(
-      *group, "delete", "Erase every memory and close the log",
-      "Its answer alone has the closing certificate and the proof that the log ends with it: keep\n"
-      "them. lethe-verify certificate checks them against the pinned key. For the whole log:\n"
-      "`lethe export` first.");
+  CLI::App* remove =
+      AddVerb(*group, "delete", "Erase every memory and close the log",
+              "Its answer alone has the closing certificate and the proof that the log ends\n"
+              "with it: keep them. lethe-verify certificate checks them against the pinned\n"
+              "key. For the whole log: `lethe export` first.");
   remove->add_flag("-y,--yes", arguments->yes, "Do it without asking");
   remove
       ->add_option("--out", arguments->out,

@@ -58,8 +58,10 @@ absl::StatusOr<std::shared_ptr<Tenant>> Tenant::OpenLogOnly(const std::string& d
   std::shared_ptr<Tenant> tenant(
       new Tenant(directory, keys, options, std::move(record), std::move(opened)));
   MutexLock lock(tenant->writer_);
-  const absl::Status begun = tenant->Begin();
-  if (!begun.ok() && !tenant->gone()) return begun;
+  LETHE_RETURN_IF_ERROR(tenant->Begin());
+  // A deletion that was interrupted goes on. What cannot be done now is done by the next call to
+  // delete it, or the next start.
+  if (tenant->gone() && !tenant->closed()) tenant->FinishClosing().status().IgnoreError();
   return tenant;
 }
 
@@ -117,20 +119,24 @@ absl::Status Tenant::EnsureStore() {
   if (gone()) return TenantGone();
   if (store_ != nullptr && store_->Health().ok()) return absl::OkStatus();
   const absl::Status status = Reopen();
-  if (gone()) return TenantGone();
-  if (status.ok()) return status;
-  store_.reset();  // what was opened only in part is not used
-  return StoreFailed(nullptr, absl::IsDataLoss(status) || absl::IsResourceExhausted(status)
-                                  ? status
-                                  : absl::UnavailableError(status.message()));
+  return gone() ? TenantGone() : status;
 }
 
 absl::Status Tenant::Reopen() {
   options_.log->Write(LogLevel::kWarning, "store_reopened", {{"tenant", record_.name}});
   store_.reset();  // gives the file up before it is opened again
-  LETHE_ASSIGN_OR_RETURN(store_, OpenStore(directory_, options_));
-  LETHE_RETURN_IF_ERROR(Begin());
-  return gone() ? absl::OkStatus() : SyncMemories();
+  absl::StatusOr<std::unique_ptr<store::TenantStore>> opened = OpenStore(directory_, options_);
+  absl::Status status = opened.status();
+  if (opened.ok()) {
+    store_ = *std::move(opened);
+    status = Begin();
+    if (status.ok() && !gone()) status = SyncMemories();
+  }
+  if (status.ok()) return status;
+  store_.reset();  // what was opened only in part is not used
+  return StoreFailed(nullptr, absl::IsDataLoss(status) || absl::IsResourceExhausted(status)
+                                  ? status
+                                  : absl::UnavailableError(status.message()));
 }
 
 absl::Status Tenant::Begin() {
@@ -147,7 +153,7 @@ absl::Status Tenant::Begin() {
       closed_.store(true);
       return absl::OkStatus();
     case store::TenantState::kClosing:
-      return FinishClosing().status();
+      return absl::OkStatus();
     case store::TenantState::kOpen:
       break;
   }

@@ -237,8 +237,8 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // Every write begins here: a store that is open, healthy and not closed.
   absl::Status EnsureStore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status Reopen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  // With a store just opened: checks the log and finishes what a crash left. A tenant that was
-  // being closed is gone, and closed if the rest could be done.
+  // With a store just opened: checks the log and finishes what a crash left of erasures. A tenant
+  // that was being closed is gone and waits for FinishClosing, unless its log is closed already.
   absl::Status Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // Starts the log if need be, finds its key, checks checkpoint and last certificate. A closed log
   // is signed no more: it is checked with the key that it names last, whose private half may be

@@ -63,18 +63,9 @@ void Tenant::SetSigner(audit::Signer signer) {
 }
 
 absl::Status Tenant::StartLog(const store::LogHead& head) {
+  if (head.count > 0) return absl::DataLossError("the log has certificates and no checkpoint");
   LETHE_ASSIGN_OR_RETURN(const audit::Signer signer, keys_->Current(record_.log_origin));
   const audit::VerificationKey& key = signer.verification_key();
-  if (head.count > 0) {
-    // A log from before there were checkpoints: its one key signed all of it.
-    store::CertificateQuery query;
-    query.limit = 1;
-    if (head.count > 1) query.after_sequence = head.count - 2;
-    LETHE_ASSIGN_OR_RETURN(const std::vector<store::CertificateRecord> last,
-                           store_->ListCertificates(query));
-    if (last.size() != 1) return absl::DataLossError("the log of certificates has lost its end");
-    LETHE_RETURN_IF_ERROR(VerifyRecord(last.front(), key));
-  }
   LETHE_ASSIGN_OR_RETURN(const audit::Digest root, RootOf(head));
   store::LogStart start;
   start.vkey = key.vkey();

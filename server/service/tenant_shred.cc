@@ -27,10 +27,8 @@ absl::Status Tenant::Unfinished(absl::string_view event, const absl::Status& sta
                        {"message", std::string(status.message())}});
   return absl::UnavailableError(
       "what was to be erased is erased and certified, but its keys are not shown to be destroyed, "
-      "or "
-      "old bytes may remain in the write-ahead log; repeat the request, with the same request_id "
-      "if "
-      "it had one");
+      "or old bytes may remain in the write-ahead log; repeat the request, with the same "
+      "request_id if it had one");
 }
 
 absl::Status Tenant::CleanLog() {
@@ -117,13 +115,12 @@ absl::StatusOr<Destruction> Tenant::DestructionOf(absl::string_view certificate_
 absl::StatusOr<DeleteTenantReply> Tenant::Close(const CallOptions& call) {
   MutexLock lock(writer_);
   if (closed()) return absl::NotFoundError("tenant: there is none with this name");
-  if (!gone()) {
-    LETHE_RETURN_IF_ERROR(EnsureStore());
-    if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
-  } else if (store_ == nullptr || !store_->Health().ok()) {
-    // An earlier call began. Opening the store again goes on with it, to the end if it can.
+  if (gone() || store_ == nullptr || !store_->Health().ok()) {
+    // An earlier call may have begun. How far it came is what the file says.
     LETHE_RETURN_IF_ERROR(Reopen());
+    if (closed()) return absl::NotFoundError("tenant: there is none with this name");
   }
+  if (!gone() && call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   return FinishClosing();
 }
 

@@ -37,7 +37,8 @@ TEST_F(CliTest, EvictShowsThePlanAndGoesOnWithConsentOnly) {
   EXPECT_EQ(result.status, kExitOk);
   EXPECT_THAT(result.err, HasSubstr("Take them out for good? [y/N]"));
   EXPECT_THAT(result.out, AllOf(HasSubstr("surplus copies  2"), HasSubstr("retained        3"),
-                                HasSubstr("certificate"), HasSubstr("request salt")));
+                                HasSubstr("certificate"), HasSubstr("request salt"),
+                                HasSubstr("keys destroyed  " + std::string(64, 'e') + "\n")));
   EXPECT_EQ(server_->tenants["t"]["m"].tokens.size(), 3u);
   terminal_ = false;
 
@@ -48,6 +49,7 @@ TEST_F(CliTest, EvictShowsThePlanAndGoesOnWithConsentOnly) {
   EXPECT_EQ(json["budget_reached"], false);
   EXPECT_EQ(json["request_id"], "r7");
   EXPECT_EQ(json["receipt"]["request_salt"], std::string(64, 'f'));
+  EXPECT_EQ(json["destruction"]["stores"][1]["level"], "key-destroyed");
   result = RunIn({"evict", "--budget", "1", "--yes"});
   EXPECT_EQ(result.status, kExitOk);
   EXPECT_THAT(result.err, HasSubstr("nothing was changed: there is no certificate"));
@@ -91,6 +93,7 @@ TEST_F(EditTest, ReplacesContentAsOneChangeWithConsentOnly) {
   EXPECT_EQ(Json::parse(result.out)["edited"], 1);
   EXPECT_EQ(Json::parse(result.out)["unchanged"], 1);
   EXPECT_EQ(Json::parse(result.out)["request_id"], "r");
+  EXPECT_EQ(Json::parse(result.out)["destruction"]["certificate_id"], std::string(64, 'e'));
   EXPECT_EQ(tokens().at("a"),
             (client::Token{.id = "a", .key = {7, 8}, .value = {9}, .subject = "s9"}));
   ASSERT_EQ(server_->log.size(), 1u);

@@ -51,7 +51,10 @@ TEST_F(DeleteTenantTest, WritesWhatProvesTheClosing) {
   const CliResult result = Run({"tenant", "delete", "t", "--yes", "--out", folder});
   EXPECT_EQ(result.status, kExitOk) << result.err;
   EXPECT_EQ(result.out, "erased tokens  3\ncertificate    " + server_->log.back().id +
-                            "\nwritten to     " + folder + "\n");
+                            "\n  tokens           rows-deleted\n  keys             key-destroyed\n"
+                            "  write-ahead-log  truncated\n"
+                            "  backups          unreadable-without-key\nwritten to     " +
+                            folder + "\n");
   const std::string envelope = ReadFile(folder + "/closing.envelope.json");
   EXPECT_EQ(envelope, server_->log.back().envelope);
   ExpectProves(envelope, ReadFile(folder + "/closing.tlog-proof"));
@@ -75,6 +78,10 @@ TEST_F(DeleteTenantTest, JsonHasAllOfIt) {
   const Json json = Json::parse(Run({"tenant", "delete", "t", "--yes", "-o", "json"}).out);
   EXPECT_EQ(json["erased_tokens"], 3);
   EXPECT_EQ(json["certificate_id"], server_->log.back().id);
+  ASSERT_EQ(json["stores"].size(), 4u);
+  EXPECT_EQ(
+      json["stores"][1],
+      (Json{{"store", "keys"}, {"level", "key-destroyed"}, {"evidence", "1 slots overwritten"}}));
   ExpectProves(*audit::DecodeBase64(json["envelope"].get<std::string>()),
                json["tlog_proof"].get<std::string>());
   EXPECT_THAT(json["tlog_proof"].get<std::string>(),

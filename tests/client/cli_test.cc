@@ -249,7 +249,10 @@ TEST_F(CliTest, DeletingNeedsYes) {
     terminal_ = false;
   }
   std::vector<std::string> yes = {"memory", "delete", "m", "-t", "t", "--yes", "-o", "jsonl"};
-  EXPECT_EQ(Json::parse(Run(yes).out)["erased_tokens"], 2);
+  const Json deleted = Json::parse(Run(yes).out);
+  EXPECT_EQ(deleted["erased_tokens"], 2);
+  EXPECT_EQ(deleted["destruction"]["certificate_id"], std::string(64, 'e'));
+  EXPECT_EQ(deleted["destruction"]["stores"].size(), 4u);
   terminal_ = true;
   EXPECT_EQ(Run({"tenant", "delete", "t"}, "yes\n").status, kExitOk);
   EXPECT_TRUE(server_->tenants.empty());
@@ -329,12 +332,24 @@ TEST_F(CliTest, ForgetPrintsCountsAndCertificate) {
   EXPECT_EQ(json["verdict"], "proven");
   EXPECT_EQ(json["request_id"], "r1");
   EXPECT_EQ(json["certificate_id"], server_->log.at(0).id);
+  EXPECT_EQ(json["destruction"]["certificate_id"], std::string(64, 'e'));
+  ASSERT_EQ(json["destruction"]["stores"].size(), 4u);
+  EXPECT_EQ(json["destruction"]["stores"][3], (Json{{"store", "backups"},
+                                                    {"level", "unreadable-without-key"},
+                                                    {"evidence", "copies of the data"}}));
+  EXPECT_FALSE(Json::parse(RunIn({"forget", "--id", "zzz", "-y", "-o", "json"}).out)
+                   .contains("destruction"));
   const CliResult table = RunIn({"forget", "--everything", "--yes"});
   EXPECT_THAT(table.out, HasSubstr("erased          2\n"));
   EXPECT_THAT(table.out, HasSubstr("before          2 margin, 0 error, 0 reserve\n"));
   EXPECT_THAT(table.out, HasSubstr("certificate     " + server_->log.at(1).id + "\n"));
   EXPECT_THAT(table.out, HasSubstr("subject salt    " + absl::StrCat(std::string(64, 'f'), "\n")));
   EXPECT_TRUE(std::regex_search(table.out, std::regex("request id      [0-9a-f]{32}\n")));
+  EXPECT_THAT(table.out, HasSubstr("keys destroyed  " + std::string(64, 'e') +
+                                   "\n  tokens           rows-deleted\n"
+                                   "  keys             key-destroyed\n"
+                                   "  write-ahead-log  truncated\n"
+                                   "  backups          unreadable-without-key\n"));
 }
 
 TEST_F(CliTest, LinesOfDigestsFitIntoEightyColumns) {
@@ -350,9 +365,11 @@ TEST_F(CliTest, LinesOfDigestsFitIntoEightyColumns) {
                                              {"certificate", "show", "0"},
                                              {"certificate", "verify", "0", "--key", "KEY"},
                                              {"memory", "delete", "--yes"},
-                                             {"tenant", "delete", "t", "--yes"}}) {
+                                             {"tenant", "delete", "t", "--yes", "--out", "OUT"}}) {
     std::vector<std::string> words = arguments;
     if (words.back() == "KEY") words.back() = server_->vkey();
+    // Without a folder it prints the certificate itself, whose line is as long as it is.
+    if (words.back() == "OUT") words.back() = folder_ + "/out";
     const CliResult result = RunIn(words);
     const std::string text = result.out + result.err;
     SCOPED_TRACE(text);

@@ -25,6 +25,14 @@ audit::Signer MakeSigner() {
   return *std::move(signer);
 }
 
+Destruction Destroyed() {
+  return {.certificate_id = std::string(64, 'e'),
+          .stores = {{"tokens", "rows-deleted", "no row is left"},
+                     {"keys", "key-destroyed", "1 slots overwritten"},
+                     {"write-ahead-log", "truncated", ""},
+                     {"backups", "unreadable-without-key", "copies of the data"}}};
+}
+
 // Two items a page, so that every listing of more turns pages.
 template <typename T>
 Page<T> Cut(const std::vector<T>& all, const PageRequest& request) {
@@ -160,6 +168,7 @@ absl::StatusOr<TenantDeletion> FakeConnection::DeleteTenant(const std::string& t
       const InclusionProof proof,
       GetInclusionProof({.tenant = tenant, .certificate_id = deletion.certificate_id}));
   deletion.tlog_proof = proof.tlog_proof;
+  deletion.stores = Destroyed().stores;
   if (bend_deletion) bend_deletion(deletion);
   return deletion;
 }
@@ -190,8 +199,11 @@ absl::StatusOr<Page<Memory>> FakeConnection::ListMemories(const std::string& ten
 absl::StatusOr<MemoryDeletion> FakeConnection::DeleteMemory(const MemoryName& name) {
   LETHE_RETURN_IF_ERROR(Called("DeleteMemory"));
   LETHE_ASSIGN_OR_RETURN(const State* state, Find(name));
-  MemoryDeletion deletion{.erased_tokens = state->tokens.size(),
-                          .certificate_id = std::string(64, 'd')};
+  MemoryDeletion deletion{.erased_tokens = state->tokens.size()};
+  if (deletion.erased_tokens > 0) {
+    deletion.certificate_id = std::string(64, 'd');
+    deletion.destruction = Destroyed();
+  }
   tenants[name.tenant].erase(name.memory);
   return deletion;
 }
@@ -269,6 +281,7 @@ absl::StatusOr<ForgetResult> FakeConnection::Forget(const ForgetRequest& request
   result.receipt = {.request_salt = std::string(32, '\xff'),
                     .subject_salt = std::string(32, '\xff')};
   result.state_digest = std::string(64, 'a');
+  result.destruction = Destroyed();
   result.certificate_id =
       Certify(audit::CertificateKind::kForget, request.name.memory, result.before, result.after,
               {.matched = result.matched,
@@ -298,6 +311,7 @@ absl::StatusOr<EvictResult> FakeConnection::Evict(const EvictRequest& request) {
     state->tokens.erase(last);
   }
   result.receipt = {.request_salt = std::string(32, '\xff'), .subject_salt = ""};
+  result.destruction = Destroyed();
   result.certificate_id =
       Certify(audit::CertificateKind::kEvict, request.name.memory, result.before, result.after,
               {.matched = result.evicted, .erased = result.evicted},
@@ -331,6 +345,7 @@ absl::StatusOr<EditResult> FakeConnection::Edit(const EditRequest& request) {
   for (const Token& token : request.tokens) state->tokens[token.id] = token;
   result.receipt = {.request_salt = std::string(32, '\xff'), .subject_salt = ""};
   result.state_digest = std::string(64, 'd');
+  result.destruction = Destroyed();
   result.certificate_id =
       Certify(audit::CertificateKind::kEdit, request.name.memory, result.before, result.after,
               {.matched = result.edited, .erased = result.edited});

@@ -1,6 +1,7 @@
 // A Connection to a server that lives in this process: tenants, memories and tokens in maps, and
 // certificates that a real key signed. Solves nothing: every token is in the margin, and an
-// eviction takes those with the last ids as surplus.
+// eviction takes those with the last ids as surplus. The log has no certificates about keys, though
+// each erasure names one.
 #ifndef LETHE_TESTS_CLIENT_FAKE_CONNECTION_H_
 #define LETHE_TESTS_CLIENT_FAKE_CONNECTION_H_
 

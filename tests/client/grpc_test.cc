@@ -60,6 +60,35 @@ class Script {
     return status;                                                              \
   }
 
+// A level for each place, told apart by `which`.
+template <typename Message>
+void AddLevels(const std::string& which, Message* message) {
+  for (const char* place : {"keys", "backups"}) {
+    v1::StoreLevel* level = message->add_stores();
+    level->set_store(place);
+    level->set_level(which + " level");
+    level->set_evidence(which + " evidence");
+  }
+}
+void SetDestruction(const std::string& which, v1::Destruction* destruction) {
+  destruction->set_certificate_id(which + " destroyed");
+  AddLevels(which, destruction);
+}
+void ExpectLevels(const std::vector<StoreLevel>& levels, const std::string& which) {
+  ASSERT_EQ(levels.size(), 2u) << which;
+  EXPECT_EQ(levels[0].store, "keys");
+  EXPECT_EQ(levels[1].store, "backups");
+  for (const StoreLevel& level : levels) {
+    EXPECT_EQ(level.level, which + " level");
+    EXPECT_EQ(level.evidence, which + " evidence");
+  }
+}
+void ExpectDestruction(const std::optional<Destruction>& destruction, const std::string& which) {
+  ASSERT_TRUE(destruction.has_value()) << which;
+  EXPECT_EQ(destruction->certificate_id, which + " destroyed");
+  ExpectLevels(destruction->stores, which);
+}
+
 class TenantFake : public v1::TenantService::Service {
  public:
   explicit TenantFake(Script& s) : script(s) {}
@@ -85,6 +114,7 @@ class TenantFake : public v1::TenantService::Service {
     response.set_envelope("bytes");
     response.set_checkpoint("note");
     response.set_tlog_proof("proof");
+    AddLevels("tenant", &response);
   }
   Script& script;
 };
@@ -197,6 +227,7 @@ class MemoryFake : public v1::MemoryService::Service {
   static void On(const v1::DeleteMemoryRequest&, v1::DeleteMemoryResponse& response) {
     response.set_erased_tokens(4);
     response.set_certificate_id("c");
+    SetDestruction("memory", response.mutable_destruction());
   }
   void On(const v1::InsertRequest& request, v1::InsertResponse& response) {
     inserted = request;
@@ -241,6 +272,7 @@ class MemoryFake : public v1::MemoryService::Service {
     response.set_state_digest("d");
     response.set_replayed(true);
     response.mutable_receipt()->set_request_salt("salt");
+    SetDestruction("forget", response.mutable_destruction());
   }
   void On(const v1::EvictRequest& request, v1::EvictResponse& response) {
     evicted = request;
@@ -258,6 +290,7 @@ class MemoryFake : public v1::MemoryService::Service {
     response.set_state_digest("d");
     response.set_replayed(true);
     response.mutable_receipt()->set_request_salt("salt");
+    SetDestruction("evict", response.mutable_destruction());
   }
   void On(const v1::EditRequest& request, v1::EditResponse& response) {
     edited = request;
@@ -269,6 +302,9 @@ class MemoryFake : public v1::MemoryService::Service {
     response.set_certificate_id("c");
     response.set_request_id(request.request_id());
     response.set_state_digest("d");
+    if (request.request_id() == "e") {
+      SetDestruction("edit", response.mutable_destruction());
+    }
   }
   static void On(const v1::DescribeRequest& request, v1::DescribeResponse& response) {
     response.mutable_memory()->set_name(request.memory());
@@ -448,6 +484,7 @@ TEST_F(GrpcTest, ValuesCrossTheWire) {
   EXPECT_TRUE(forgotten->replayed);
   ASSERT_TRUE(forgotten->receipt.has_value());
   EXPECT_EQ(forgotten->receipt->request_salt, "salt");
+  ExpectDestruction(forgotten->destruction, "forget");
   ASSERT_TRUE(client.Forget({.name = name_, .everything = true}).ok());
   EXPECT_TRUE(memories_.forgotten.everything());
   EXPECT_TRUE(absl::IsInvalidArgument(client.Forget({.name = name_}).status()));
@@ -473,6 +510,7 @@ TEST_F(GrpcTest, ValuesCrossTheWire) {
   EXPECT_EQ(evicted->state_digest, "d");
   EXPECT_TRUE(evicted->replayed);
   EXPECT_EQ(evicted->receipt->request_salt, "salt");
+  ExpectDestruction(evicted->destruction, "evict");
 
   const absl::StatusOr<EditResult> edited =
       client.Edit({.name = name_, .tokens = {token}, .request_id = "e"});
@@ -490,6 +528,10 @@ TEST_F(GrpcTest, ValuesCrossTheWire) {
   EXPECT_EQ(edited->state_digest, "d");
   EXPECT_FALSE(edited->replayed);
   EXPECT_FALSE(edited->receipt.has_value());
+  ExpectDestruction(edited->destruction, "edit");
+  const absl::StatusOr<EditResult> unchanged = client.Edit({.name = name_, .tokens = {token}});
+  ASSERT_TRUE(unchanged.ok());
+  EXPECT_FALSE(unchanged->destruction.has_value());
 
   const absl::StatusOr<Description> description = client.Describe(name_, true);
   ASSERT_TRUE(description.ok());
@@ -517,7 +559,11 @@ TEST_F(GrpcTest, ValuesCrossTheWire) {
   EXPECT_EQ(deletion->envelope, "bytes");
   EXPECT_EQ(deletion->checkpoint, "note");
   EXPECT_EQ(deletion->tlog_proof, "proof");
-  EXPECT_EQ(client.DeleteMemory(name_)->erased_tokens, 4u);
+  ExpectLevels(deletion->stores, "tenant");
+  const absl::StatusOr<MemoryDeletion> memory_deletion = client.DeleteMemory(name_);
+  ASSERT_TRUE(memory_deletion.ok());
+  EXPECT_EQ(memory_deletion->erased_tokens, 4u);
+  ExpectDestruction(memory_deletion->destruction, "memory");
   EXPECT_EQ(client.GetMemory(name_)->phase, MemoryPhase::kUnspecified)
       << "an enumerator of a newer server";
 }

@@ -168,6 +168,8 @@ TEST(TableTest, Numbers) {
   EXPECT_EQ(FormatNumber(0.1), "0.1");
   EXPECT_EQ(FormatNumber(1.0 / 3.0, 6), "0.333333");
   EXPECT_EQ(RenderFields({{"a", "1"}, {"long name", ""}}, 2), "  a          1\n  long name  -\n");
+  EXPECT_EQ(RenderFields({{"a", "1"}, {"  far longer name", "2"}, {"  b", "3"}, {"bc", "4"}}),
+            "a   1\n  far longer name  2\n  b                3\nbc  4\n");
 }
 
 TEST(ProgressTest, LineFitsAndNothingIsDrawnWithoutATerminal) {

@@ -32,8 +32,8 @@ fill() { # TENANT CHECKS
   for ((i = 1; i < $2; i++)); do lethe verify "$1" visits >/dev/null; done
 }
 pin() { lethe tenant get "$1" -o json | field verification_key; }
-fill clinic 6
-fill other 6
+fill clinic 5
+fill other 5
 key=$(pin clinic)
 other_key=$(pin other)
 lethe export clinic --to before >/dev/null 2>&1
@@ -47,7 +47,10 @@ status 0 lethe tenant get clinic
 
 status 0 lethe tenant delete clinic --yes --out closed
 said "erased tokens  4"
+said "  keys             key-destroyed"
+said "  backups          unreadable-without-key"
 said "written to     closed"
+equal "vaults left" "$(find data/vault -mindepth 1 -maxdepth 1 | wc -l)" 1
 id=$(sed -n 's/^certificate *//p' said)
 status 69 lethe tenant get clinic
 status 69 lethe log prove 6 -t clinic
@@ -81,7 +84,7 @@ said "size        7"
 status 0 prove from-text "$other_key"
 said "size        7"
 status 0 prove from-json "$third_key"
-said "size        2"
+said "size        3"
 status 0 "$bin/lethe-verify" checkpoint from-json/checkpoint --key "$third_key"
 status 0 lethe certificate verify closed/closing.envelope.json --key "$key"
 # It continues the log that was exported before: the hash of its last leaf is in what is signed.

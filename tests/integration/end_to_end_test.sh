@@ -79,10 +79,15 @@ equal "digest after a plan" "$(digest)" "$full"
 status 0 lethe forget --subject person-7 --yes -o json --request-id first-request
 equal "erased" "$(field erased <said)" 10
 certificate=$(field certificate_id <said)
+shredded=$(sed -n '/"destruction"/,$p' said | field certificate_id)
+said '"key-destroyed"'
 equal "digest in the answer" "$(field state_digest <said)" "$(digest)"
 status 0 lethe forget --subject person-7 --yes -o json --request-id first-request
 equal "replayed" "$(field replayed <said)" true
 equal "certificate of the repeated request" "$(field certificate_id <said)" "$certificate"
+said "\"$shredded\""
+status 0 lethe certificate show "$shredded"
+said shredded
 status 0 lethe forget --id visit-100 --id visit-101 --id visit-7 --id never --yes -o json
 equal "erased by id" "$(field erased <said)" 2
 equal "already erased" "$(field already_erased <said)" 1
@@ -95,12 +100,12 @@ left=$(digest)
 
 # Certificates: offline, against the key noted at the beginning, by both programs.
 status 0 lethe export --to certificates -o json
-equal "certificates exported" "$(field certificates <said)" 2
+equal "certificates exported" "$(field certificates <said)" 4
 status 2 lethe export --to certificates
 status 0 lethe export --to certificates.tar
 status 0 lethe log checkpoint
 cp said old.checkpoint
-status 0 lethe log prove 1 --out one.tlog-proof
+status 0 lethe log prove 2 --out one.tlog-proof
 other_key=$(lethe tenant create other -o json | field verification_key)
 stop
 first=certificates/certificates/000/000000.envelope.json
@@ -109,7 +114,7 @@ status 0 "$bin/lethe-verify" export certificates.tar --key "$key"
 status 0 "$bin/lethe-verify" checkpoint old.checkpoint --key "$key"
 status 0 "$bin/lethe" certificate verify "$first" --key "$key"
 status 0 "$bin/lethe-verify" certificate "$first" --key "$key"
-status 0 "$bin/lethe-verify" certificate certificates/certificates/000/000001.envelope.json \
+status 0 "$bin/lethe-verify" certificate certificates/certificates/000/000002.envelope.json \
   --proof one.tlog-proof --key "$key"
 equal "id of the certificate" "$(sha256sum <"$first" | cut -d' ' -f1)" "$certificate"
 # What is signed names nobody. The same search finds the name of the log, so it would find the others.
@@ -121,7 +126,7 @@ refused() { # STATUS COMMAND...
   said REFUSED
 }
 cp -r certificates tailless
-rm tailless/certificates/000/000001.*
+rm tailless/certificates/000/000003.*
 refused 5 "$bin/lethe-verify" export tailless --key "$key"
 refused 4 "$bin/lethe-verify" export certificates --key "$other_key"
 awk '{ at = index($0, "\"payload\":\"") + 200; old = substr($0, at, 1)
@@ -152,7 +157,7 @@ equal "key files" "$(ls data/keys)" signing.pem
 status 0 lethe forget --id visit-200 --dry-run -o json
 status 0 lethe export clinic --to rotated.tar
 status 0 "$bin/lethe-verify" export rotated.tar --key "$key"
-said 'from certificate 4 on'
+said 'from certificate 6 on'
 status 0 tar -xOf rotated.tar summary.jsonl
 said 'retrain-check'
 said 'key-handover'
@@ -251,7 +256,7 @@ equal "verdict of a refit after the eviction" "$(field verdict <said)" bit-ident
 status 0 "$bin/lethe-verify" export fresh-certificates --key "$fresh_key"
 status 0 cat fresh-certificates/summary.jsonl
 said '"evict"'
-status 0 "$bin/lethe-verify" certificate fresh-certificates/certificates/000/000002.envelope.json --key "$fresh_key"
+status 0 "$bin/lethe-verify" certificate fresh-certificates/certificates/000/000004.envelope.json --key "$fresh_key"
 said 'budget 200: 188 taken from the reserve, 0 surplus copies'
 stop
 

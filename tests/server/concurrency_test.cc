@@ -57,7 +57,7 @@ TEST(ConcurrencyTest, NobodyWaitsForATenantThatIsBeingClosed) {
   service.Insert("m", Spiral(4));
   Door door;
   service.hooks().before = [&](const std::string& called) {
-    if (called == "CountMemory") door.WaitHere();
+    if (called == "BeginClose") door.WaitHere();
     return absl::OkStatus();
   };
   std::thread closer([&] { EXPECT_THAT(service->DeleteTenant("t", {}), IsOk()); });
@@ -154,7 +154,7 @@ TEST(ConcurrencyTest, EveryReaderSeesOneWholeState) {
   for (size_t i = 0; i < 3; ++i) threads[i].join();
   const auto partition = service->GetMemory("t", "m")->partition;
   EXPECT_EQ(partition.margin + partition.error + partition.reserve, 10u + 30u);
-  EXPECT_EQ(service->GetTenant("t")->certificate_count, 30u + 8u);
+  EXPECT_EQ(ErasureLog(service).size(), 30u + 8u);
   const std::string digest = service.Digest("m");
   service.Restart();
   EXPECT_EQ(service.Digest("m"), digest);

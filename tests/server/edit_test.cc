@@ -1,6 +1,7 @@
 // Edit: new content under the same id, as if the old had never been there.
 #include <cmath>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,7 +64,7 @@ TEST(EditTest, OneCertificateSaysHowManyAndNothingPersonal) {
   service.Insert("m", Spiral(10));
   ASSERT_THAT(service->Edit(EditOf("m", {MakeToken("a1", 1, 2), MakeToken("a2", 2, 1)}), {}),
               IsOk());
-  const std::vector<audit::CertificateBody> log = VerifiedLog(service);
+  const std::vector<audit::CertificateBody> log = ErasureLog(service);
   ASSERT_EQ(log.size(), 1u);
   EXPECT_EQ(log[0].kind, audit::CertificateKind::kEdit);
   EXPECT_EQ(log[0].counts, (audit::ErasureCounts{.matched = 2, .erased = 2}));
@@ -124,7 +125,7 @@ TEST(EditTest, EveryPartOfTheContentCounts) {
   }
 }
 
-TEST(EditTest, TheOldContentIsGoneFromTheFiles) {
+TEST(EditTest, TheOldContentIsGoneAlsoFromCopies) {
   Harness service;
   service.MakeMemory("m", 3);
   std::vector<TokenInput> tokens = Spiral(8);
@@ -136,18 +137,22 @@ TEST(EditTest, TheOldContentIsGoneFromTheFiles) {
   const std::string number(reinterpret_cast<const char*>(tokens[3].key.data()), 8);
   const std::vector<std::string> secrets = {"the old payload", "old-subject-meier", "old-label",
                                             "old-text", number};
-  for (const std::string& secret : secrets) ASSERT_TRUE(FilesHold(service, secret));
+  StolenRows old(service);
+  ASSERT_EQ(old.Readable("m", {"a2", "a3"}), (std::set<std::string>{"a2", "a3"}));
   TokenInput fresh = MakeToken("a3", 1, 1);
   fresh.payload = "the new payload";
   const auto reply = service->Edit(EditOf("m", {fresh}, "edit-4711"), {});
   ASSERT_THAT(reply, IsOk());
+  EXPECT_EQ(old.Readable("m", {"a2", "a3"}), std::set<std::string>{"a2"});
   for (const std::string& secret : secrets) EXPECT_FALSE(FilesHold(service, secret)) << secret;
-  EXPECT_TRUE(FilesHold(service, "the new payload"));
+  StolenRows edited(service);
+  ASSERT_EQ(edited.Readable("m", {"a3"}), std::set<std::string>{"a3"});
   EXPECT_FALSE(FilesHold(service, "edit-4711"));
   EXPECT_FALSE(FilesHold(service, reply->receipt->request_salt));
   // The stored answer does not hold the new content either: it may be erased in its turn.
   service.Forget("m", {"a3"});
   EXPECT_FALSE(FilesHold(service, "the new payload"));
+  EXPECT_EQ(edited.Readable("m", {"a3"}), std::set<std::string>{});
 }
 
 TEST(EditTest, ATokenThatIsNotThereIsNamedAndNothingChanges) {
@@ -281,7 +286,7 @@ TEST(EditTest, AlsoWhileWarmingAndAllAtOnce) {
   ASSERT_THAT(every, IsOk());
   EXPECT_EQ(every->edited, 13u);
   EXPECT_EQ(every->state_digest, FreshDigest(service, all, 6));
-  EXPECT_EQ(VerifiedLog(service).size(), 3u);
+  EXPECT_EQ(ErasureLog(service).size(), 3u);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -116,7 +117,7 @@ TEST(EvictTest, TheCertificateStatesTheSelectionAndItsScope) {
   ASSERT_THAT(evicted, IsOk());
   service.Forget("m", {"c59"});
   ASSERT_THAT(service->Edit(EditOf("m", {MakeToken("c58", 9, 9)}), {}), IsOk());
-  const std::vector<audit::CertificateBody> log = VerifiedLog(service);  // a chain of three kinds
+  const std::vector<audit::CertificateBody> log = ErasureLog(service);  // a chain of three kinds
   ASSERT_EQ(log.size(), 3u);
   EXPECT_EQ(log[0].kind, audit::CertificateKind::kEvict);
   EXPECT_EQ(log[1].kind, audit::CertificateKind::kForget);
@@ -149,7 +150,7 @@ TEST(EvictTest, TheCertificateCarriesTheBoundsOfTheState) {
   service.Insert("m", Crowd(7, 60));
   ASSERT_THAT(service->Evict(EvictOf("m", 50), {}), IsOk());
   const SolverHealth solver = service->Describe("t", "m", false, {})->solver;
-  const audit::Residuals residuals = VerifiedLog(service).at(0).change->residuals;
+  const audit::Residuals residuals = ErasureLog(service).at(0).change->residuals;
   EXPECT_EQ(residuals.gap_bound, solver.gap_bound);
   EXPECT_EQ(residuals.readout_bound, solver.readout_bound);
   EXPECT_EQ(residuals.weight_bound, solver.weight_bound);
@@ -184,7 +185,7 @@ TEST(EvictTest, WhatCarriesWeightStaysWhateverTheBudget) {
   EXPECT_EQ(again->state_digest, reply->state_digest);
   EXPECT_FALSE(again->budget_reached);
   EXPECT_TRUE(service->Evict(EvictOf("m", 1, "r"), {})->replayed);
-  EXPECT_EQ(service->GetTenant("t")->certificate_count, 1u);
+  EXPECT_EQ(ErasureLog(service).size(), 1u);
 }
 
 TEST(EvictTest, EmptyWarmingAndSmallMemoriesKeepEverything) {
@@ -228,7 +229,7 @@ TEST(EvictTest, SurplusCopiesGoNewestFirstAndTheMassOfTheirKeyStays) {
   EXPECT_EQ(reply->retained, 4u);
   EXPECT_TRUE(reply->budget_reached);
   EXPECT_EQ(service.Forget("m", {"copy5", "copy2"}).already_erased, 2u);
-  const std::vector<audit::CertificateBody> log = VerifiedLog(service);
+  const std::vector<audit::CertificateBody> log = ErasureLog(service);
   ASSERT_EQ(log.size(), 1u);
   EXPECT_EQ(log[0].change->selection->surplus, 4u);
   EXPECT_EQ(log[0].change->partition_before.margin, log[0].change->partition_after.margin + 4);
@@ -276,7 +277,7 @@ TEST(EvictTest, WhereCopiesAreFilledInOrderTheEmptyOnesGo) {
     const std::vector<TokenInput> retained = Retained(service, "m", tokens);
     ASSERT_EQ(retained.size(), 5u);
     EXPECT_EQ(retained[2].id, policy == svdd::DuplicatesPolicy::kOldestFirst ? "copy0" : "copy3");
-    EXPECT_EQ(VerifiedLog(service).size(), 1u);
+    EXPECT_EQ(ErasureLog(service).size(), 1u);
   }
 }
 
@@ -347,7 +348,7 @@ TEST(EvictTest, TheFutureIsThatOfTheRetainedTokens) {
   // Which is why the certificate says so, and a later forget is measured against what was retained.
   const ForgetReply forgotten = service.Forget("evicted", {"d"});
   EXPECT_EQ(forgotten.state_digest, reply->state_digest);
-  const std::vector<audit::CertificateBody> log = VerifiedLog(service);
+  const std::vector<audit::CertificateBody> log = ErasureLog(service);
   ASSERT_EQ(log.size(), 2u);
   EXPECT_TRUE(log[0].change->selection.has_value());
 }
@@ -432,22 +433,30 @@ TEST(EvictTest, BadRequestsNameTheirFieldAndChangeNothing) {
   EXPECT_EQ(service->GetTenant("t")->certificate_count, 0u);
 }
 
-TEST(EvictTest, WhatWasTakenOutIsGoneFromTheFilesAndItsIdsAreFree) {
+TEST(EvictTest, WhatWasTakenOutIsGoneAlsoFromCopiesAndItsIdsAreFree) {
   Harness service;
   service.MakeMemory("m", 4);
   std::vector<TokenInput> tokens = Crowd(13, 40);
-  for (TokenInput& token : tokens) token.payload = absl::StrCat("secret-of-", token.id, ".");
+  for (TokenInput& token : tokens) {
+    token.payload = absl::StrCat("secret-of-", token.id, ".");
+    token.subject.clear();  // so that each has a key of its own, and no row is sealed anew
+  }
   service.Insert("m", tokens);
-  ASSERT_TRUE(FilesHold(service, "secret-of-c39."));
+  StolenRows copy(service);
+  std::vector<std::string> ids;
+  for (const TokenInput& token : tokens) ids.push_back(token.id);
+  ASSERT_EQ(copy.Readable("m", ids).size(), ids.size());
   const auto reply = service->Evict(EvictOf("m", 1), {});
   ASSERT_THAT(reply, IsOk());
   const std::vector<TokenInput> retained = Retained(service, "m", tokens);
   ASSERT_EQ(retained.size(), reply->retained);
+  const std::set<std::string> readable = copy.Readable("m", ids);
   std::vector<TokenInput> evicted;
   for (const TokenInput& token : tokens) {
     const bool stays = std::any_of(retained.begin(), retained.end(),
                                    [&](const TokenInput& kept) { return kept.id == token.id; });
-    EXPECT_EQ(FilesHold(service, token.payload), stays) << token.id;
+    EXPECT_EQ(readable.contains(token.id), stays) << token.id;
+    EXPECT_FALSE(FilesHold(service, token.payload)) << token.id;  // sealed while it is there
     if (!stays) evicted.push_back(token);
   }
   ASSERT_FALSE(evicted.empty());
@@ -464,7 +473,7 @@ TEST(EvictTest, RefitOnForgetComparesEvictionsAndEditsToo) {
   EXPECT_EQ(service->Evict(EvictOf("m", 30), {})->verdict, Verdict::kBitIdentical);
   EXPECT_EQ(service->Edit(EditOf("m", {MakeToken("c39", 5, 5)}), {})->verdict,
             Verdict::kBitIdentical);
-  for (const audit::CertificateBody& body : VerifiedLog(service)) {
+  for (const audit::CertificateBody& body : ErasureLog(service)) {
     EXPECT_EQ(body.change->verdict, audit::VerdictClass::kBitIdentical);
   }
 }

@@ -89,7 +89,7 @@ TEST(FaultErasureTest, AStateThatTheCoreCannotDecideIsInternalAndTheOldOneIsServ
     EXPECT_THAT(service->Describe("t", "m", true, {}), IsOk());
   }
   for (int which = 0; which < 4; ++which) EXPECT_THAT(change(which), IsOk()) << which;
-  EXPECT_EQ(service->GetTenant("t")->certificate_count, 3u);
+  EXPECT_EQ(ErasureLog(service).size(), 3u);
 }
 
 TEST(FaultErasureTest,
@@ -124,7 +124,7 @@ TEST(FaultErasureTest,
   EXPECT_TRUE(edited->replayed);
   EXPECT_EQ(edited->edited, 2u);
   EXPECT_EQ(edited->state_digest, service.Digest("m"));
-  EXPECT_EQ(service->GetTenant("t")->certificate_count, 2u);
+  EXPECT_EQ(ErasureLog(service).size(), 2u);
   // Handles go on where the store stands.
   EXPECT_EQ(service.Insert("m", Spiral(2, "b")).inserted, 2u);
   const std::string last = service.Digest("m");

@@ -61,7 +61,7 @@ TEST(ForgetTest, TheFiveCounts) {
   EXPECT_EQ(reply.already_erased, 1u);
   EXPECT_EQ(reply.not_found, 1u);
   EXPECT_EQ(reply.held, 0u);
-  const std::vector<audit::CertificateBody> log = VerifiedLog(service);
+  const std::vector<audit::CertificateBody> log = ErasureLog(service);
   ASSERT_EQ(log.size(), 2u);
   EXPECT_EQ(log[1].counts,
             (audit::ErasureCounts{
@@ -116,7 +116,7 @@ TEST(ForgetTest, BySubjectTakesThisMemorysTokensOnly) {
   EXPECT_EQ(reply->erased, 4u);
   EXPECT_EQ(service->Describe("t", "m", false, {})->subjects, 1u);
   EXPECT_EQ(service->Describe("t", "n", false, {})->subjects, 2u);
-  const std::vector<audit::CertificateBody> log = VerifiedLog(service);
+  const std::vector<audit::CertificateBody> log = ErasureLog(service);
   ASSERT_EQ(log.size(), 1u);
   EXPECT_TRUE(log[0].subject_commitment.has_value());
   // Later inserts of the subject stay: ids decide, not the filter.
@@ -153,7 +153,7 @@ TEST(ForgetTest, DownToWarmingNeverFails) {
     EXPECT_EQ(reply.erased, 1u);
     EXPECT_EQ(reply.verdict, Verdict::kProven);
   }
-  EXPECT_EQ(VerifiedLog(service).size(), 7u);
+  EXPECT_EQ(ErasureLog(service).size(), 7u);
 }
 
 TEST(ForgetTest, DryRunForeseesAndChangesNothing) {
@@ -200,7 +200,7 @@ TEST(ForgetTest, TheReceiptOpensTheCommitmentsAndIsNotKept) {
     std::copy(bytes.begin(), bytes.end(), result.begin());
     return result;
   };
-  const std::vector<audit::CertificateBody> log = VerifiedLog(service);
+  const std::vector<audit::CertificateBody> log = ErasureLog(service);
   ASSERT_EQ(log.size(), 1u);
   EXPECT_EQ(log[0].request_commitment,
             audit::RequestCommitment(salt(reply->receipt->request_salt), "t", "erase-7"));
@@ -356,7 +356,7 @@ TEST(ForgetTest, RefitOnForgetSaysBitIdentical) {
   service.MakeMemory("m");
   service.Insert("m", Spiral(10));
   EXPECT_EQ(service.Forget("m", {"a5"}).verdict, Verdict::kBitIdentical);
-  const std::vector<audit::CertificateBody> log = VerifiedLog(service);
+  const std::vector<audit::CertificateBody> log = ErasureLog(service);
   ASSERT_EQ(log.size(), 1u);
   ASSERT_TRUE(log[0].change.has_value());
   EXPECT_EQ(log[0].change->verdict, audit::VerdictClass::kBitIdentical);
@@ -376,7 +376,7 @@ TEST(CertificateTest, StatesWhatHappenedAndNothingPersonal) {
   ASSERT_THAT(reply, IsOk());
   ASSERT_THAT(service->Forget(ForgetSubjectOf("private-name", "subject-meier"), {}), IsOk());
 
-  const std::vector<audit::CertificateBody> log = VerifiedLog(service);
+  const std::vector<audit::CertificateBody> log = ErasureLog(service);
   ASSERT_EQ(log.size(), 2u);
   EXPECT_EQ(log[0].kind, audit::CertificateKind::kForget);
   ASSERT_TRUE(log[0].change.has_value());
@@ -419,14 +419,22 @@ TEST(CertificateTest, ListingAndLookingUp) {
   const auto of_n = service->ListCertificates("t", "n", {.size = 2, .token = ""});
   ASSERT_THAT(of_n, IsOk());
   ASSERT_EQ(of_n->items.size(), 2u);
-  EXPECT_EQ(of_n->items[0].sequence, 1u);
-  EXPECT_EQ(of_n->items[1].sequence, 3u);
+  // Those about keys are of no memory: they stand in the list of all.
+  EXPECT_EQ(of_n->items[0].sequence, 2u);
+  EXPECT_EQ(of_n->items[1].sequence, 6u);
   const auto rest =
       service->ListCertificates("t", "n", {.size = 2, .token = of_n->next_page_token});
   ASSERT_THAT(rest, IsOk());
   ASSERT_EQ(rest->items.size(), 1u);
-  EXPECT_EQ(rest->items[0].sequence, 5u);
+  EXPECT_EQ(rest->items[0].sequence, 10u);
   EXPECT_EQ(rest->next_page_token, "");
+  const auto all = service->ListCertificates("t", "", {});
+  ASSERT_THAT(all, IsOk());
+  ASSERT_EQ(all->items.size(), 12u);
+  for (size_t i = 0; i < all->items.size(); ++i) {
+    EXPECT_EQ(all->items[i].kind, i % 2 == 0 ? "forget" : "shredded") << i;
+    EXPECT_EQ(all->items[i].memory, i % 2 != 0 ? "" : i % 4 == 0 ? "m" : "n") << i;
+  }
   // A token of one list is none of another.
   EXPECT_THAT(service->ListCertificates("t", "m", {.size = 2, .token = of_n->next_page_token}),
               Fails(kInvalid, "page_token"));
@@ -450,7 +458,7 @@ TEST(DeleteMemoryTest, ErasesWithACertificateAndLeavesTheNameFree) {
   const auto certificate = service->GetCertificate("t", reply->certificate_id);
   ASSERT_THAT(certificate, IsOk());
   EXPECT_EQ(certificate->memory, "m");
-  const std::vector<audit::CertificateBody> log = VerifiedLog(service);
+  const std::vector<audit::CertificateBody> log = ErasureLog(service);
   ASSERT_EQ(log.size(), 1u);
   EXPECT_EQ(log[0].counts.erased, 6u);
 
@@ -489,7 +497,7 @@ TEST(DeleteTenantTest, ClosesTheLogAndKeepsIt) {
   EXPECT_EQ(result.id, reply->certificate_id);
   EXPECT_EQ(result.body->kind, audit::CertificateKind::kTenantClosed);
   EXPECT_EQ(result.body->counts.erased, 9u);
-  EXPECT_EQ(result.body->sequence, 1u);
+  EXPECT_EQ(result.body->sequence, 2u);  // after the forget and what became of its key
 
   EXPECT_THAT(service->GetTenant("t"), HasCode(kNotFound));
   EXPECT_THAT(service->GetMemory("t", "m"), HasCode(kNotFound));

@@ -106,8 +106,8 @@ class LogHttpTest : public testing::Test {
 
 // From keys, checkpoint and tiles alone, as a monitor would.
 TEST_F(LogHttpTest, TilesLeadToTheSignedRoot) {
-  constexpr int kCertificates = 259;  // a full tile, a partial one, and one a level up
-  ForgetSome(kCertificates);
+  constexpr int kCertificates = 260;  // a full tile, a partial one, and one a level up
+  ForgetSome(kCertificates / 2);      // each is followed by the certificate about its keys
   const Page keys = Log("keys");
   EXPECT_EQ(keys.status, 200);
   const std::vector<std::string> words = absl::StrSplit(absl::StripSuffix(keys.body, "\n"), ' ');
@@ -125,7 +125,7 @@ TEST_F(LogHttpTest, TilesLeadToTheSignedRoot) {
 
   std::vector<audit::Digest> leaves;
   for (const auto& [tile, entries] :
-       {std::pair("tile/0/000", "tile/entries/000"), {"tile/0/001.p/3", "tile/entries/001.p/3"}}) {
+       {std::pair("tile/0/000", "tile/entries/000"), {"tile/0/001.p/4", "tile/entries/001.p/4"}}) {
     const Page hashes = Log(tile);
     EXPECT_EQ(hashes.status, 200) << tile;
     EXPECT_EQ(hashes.headers.at("content-type"), "application/octet-stream");
@@ -153,7 +153,7 @@ TEST_F(LogHttpTest, TilesLeadToTheSignedRoot) {
   EXPECT_EQ(Log("tile/1/000.p/1").body, std::string(audit::AsBytes(first)));
 
   for (const char* absent :
-       {"tile/0/001", "tile/0/001.p/4", "tile/0/002.p/1", "tile/1/000", "tile/1/000.p/2",
+       {"tile/0/001", "tile/0/001.p/5", "tile/0/002.p/1", "tile/1/000", "tile/1/000.p/2",
         "tile/2/000.p/1", "tile/63/000", "tile/entries/001", "tile/0/x999/x999/x999/999"}) {
     const Page page = Log(absent);
     EXPECT_EQ(page.status, 404) << absent;

@@ -156,7 +156,8 @@ TEST_P(ModelTest, DigestIsAFunctionOfTheSurvivors) {
     }
     if (step % 4 == 3) {
       ASSERT_EQ(service.Digest("m"), FreshDigest(model.tokens, config));
-      ASSERT_EQ(service->GetTenant("t")->certificate_count, certificates);
+      // Each erasure has its certificate and another one about its keys.
+      ASSERT_EQ(service->GetTenant("t")->certificate_count, 2 * certificates);
       std::set<std::string> subjects;
       for (const TokenInput& token : model.tokens) {
         if (!token.subject.empty()) subjects.insert(token.subject);
@@ -167,6 +168,7 @@ TEST_P(ModelTest, DigestIsAFunctionOfTheSurvivors) {
   const std::string digest = service.Digest("m");
   service.Restart();
   EXPECT_EQ(service.Digest("m"), digest);
+  EXPECT_EQ(ErasureLog(service).size(), certificates);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -107,7 +107,7 @@ TEST_F(RotationTest, EveryLogHandsOverAndTheOldKeyIsGone) {
   EXPECT_EQ(reply->handed_over, 3u);
   EXPECT_THAT(reply->pending, IsEmpty());
   ExpectRotatedOnce();
-  const std::vector<audit::CertificateBody> log = VerifiedLog(service_);
+  const std::vector<audit::CertificateBody> log = ErasureLog(service_);
   EXPECT_EQ(log[1].kind, audit::CertificateKind::kKeyHandover);
   EXPECT_EQ(log[1].handover->next, service_->GetTenant("t")->verification_key);
   service_.Restart();
@@ -146,7 +146,7 @@ TEST_F(RotationTest, AnInterruptedRotationIsFinishedAtTheNextStart) {
     EXPECT_THAT(KeyFiles(fresh), ElementsAre("signing.pem"));
     EXPECT_FALSE(FilesHold(fresh, secret));
     fresh.Forget("m", {"a1"});
-    EXPECT_EQ(VerifiedLog(fresh).size(), 3u);
+    EXPECT_EQ(ErasureLog(fresh).size(), 3u);
     for (const char* tenant : {"t", "u", "v"}) {
       const CheckpointInfo checkpoint = *fresh->GetCheckpoint(tenant);
       EXPECT_EQ(checkpoint.keys.size(), 2u) << tenant << ": handed over once";

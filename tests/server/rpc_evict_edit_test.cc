@@ -54,6 +54,7 @@ TEST_F(RpcTest, EvictEditAndTheProofOfEveryAnswer) {
   ASSERT_THAT(Call(*memories_, &v1::MemoryService::Stub::Evict, evict, &plan), RpcOk());
   EXPECT_EQ(plan.evicted(), 5u);
   EXPECT_EQ(plan.certificate_id(), "");
+  EXPECT_FALSE(plan.has_destruction());
   evict.set_dry_run(false);
   v1::EvictResponse evicted;
   ASSERT_THAT(Call(*memories_, &v1::MemoryService::Stub::Evict, evict, &evicted), RpcOk());
@@ -68,10 +69,12 @@ TEST_F(RpcTest, EvictEditAndTheProofOfEveryAnswer) {
   EXPECT_EQ(evicted.request_id(), "e1");
   EXPECT_EQ(evicted.state_digest(), plan.state_digest());
   EXPECT_EQ(evicted.receipt().request_salt().size(), 32u);
+  ExpectDestroyed(evicted.destruction());
   v1::EvictResponse again;
   ASSERT_THAT(Call(*memories_, &v1::MemoryService::Stub::Evict, evict, &again), RpcOk());
   EXPECT_TRUE(again.replayed());
   EXPECT_FALSE(again.has_receipt());
+  EXPECT_EQ(again.destruction().SerializeAsString(), evicted.destruction().SerializeAsString());
   v1::QueryResponse after;
   ASSERT_THAT(Call(*memories_, &v1::MemoryService::Stub::Query, query, &after), RpcOk());
   EXPECT_EQ(after.results(0).SerializeAsString(), before.results(0).SerializeAsString());
@@ -89,6 +92,8 @@ TEST_F(RpcTest, EvictEditAndTheProofOfEveryAnswer) {
   EXPECT_EQ(edited.request_id(), "e2");
   EXPECT_EQ(edited.state_digest(), harness_.Digest("m"));
   EXPECT_EQ(edited.receipt().request_salt().size(), 32u);
+  ExpectDestroyed(edited.destruction());
+  EXPECT_NE(edited.destruction().certificate_id(), evicted.destruction().certificate_id());
   v1::GetCertificateRequest get;
   get.set_tenant("t");
   get.set_id(edited.certificate_id());

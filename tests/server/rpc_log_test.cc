@@ -35,6 +35,8 @@ class RpcLogTest : public RpcTest {
     harness_.Insert("m", service::Spiral(12));
     for (int i = 0; i < 5; ++i) harness_.Forget("m", {absl::StrCat("a", i)});
   }
+  static constexpr uint64_t kCertificates = 10;  // five erasures, and what became of their keys
+
   v1::Checkpoint GetCheckpoint() {
     v1::GetCheckpointRequest request;
     request.set_tenant("t");
@@ -73,8 +75,8 @@ TEST_F(RpcLogTest, CheckpointAndProofs) {
   const auto key = audit::VerificationKey::Parse(checkpoint.keys(0).vkey());
   const audit::CheckpointResult verified = audit::VerifyCheckpoint(checkpoint.note(), *key);
   ASSERT_TRUE(verified.ok()) << verified.message;
-  EXPECT_EQ(verified.checkpoint.size, 5u);
-  EXPECT_EQ(checkpoint.size(), 5u);
+  EXPECT_EQ(verified.checkpoint.size, kCertificates);
+  EXPECT_EQ(checkpoint.size(), kCertificates);
   EXPECT_EQ(checkpoint.origin(), verified.checkpoint.origin);
   EXPECT_EQ(checkpoint.root(), audit::Hex(verified.checkpoint.root));
 
@@ -85,7 +87,7 @@ TEST_F(RpcLogTest, CheckpointAndProofs) {
               RpcFails(StatusCode::INVALID_ARGUMENT, "which"));
   inclusion.set_sequence(0);  // present, though it is the default
   ASSERT_THAT(Call(*certificates_, &Certificates::GetInclusionProof, inclusion, &proof), RpcOk());
-  EXPECT_EQ(audit::VerifyInclusion(0, 5, *audit::DecodeDigest(proof.leaf_hash()),
+  EXPECT_EQ(audit::VerifyInclusion(0, kCertificates, *audit::DecodeDigest(proof.leaf_hash()),
                                    Digests(proof.hashes()), verified.checkpoint.root),
             absl::OkStatus());
   EXPECT_NE(proof.tlog_proof().find(checkpoint.note()), std::string::npos);
@@ -99,11 +101,11 @@ TEST_F(RpcLogTest, CheckpointAndProofs) {
   v1::ConsistencyProof continued;
   ASSERT_THAT(Call(*certificates_, &Certificates::GetConsistencyProof, consistency, &continued),
               RpcOk());
-  EXPECT_EQ(continued.new_size(), 5u);
-  EXPECT_EQ(audit::VerifyConsistency(3, 5, *audit::DecodeDigest(continued.old_root()),
+  EXPECT_EQ(continued.new_size(), kCertificates);
+  EXPECT_EQ(audit::VerifyConsistency(3, kCertificates, *audit::DecodeDigest(continued.old_root()),
                                      verified.checkpoint.root, Digests(continued.hashes())),
             absl::OkStatus());
-  consistency.set_new_size(9);
+  consistency.set_new_size(kCertificates + 1);
   EXPECT_THAT(Call(*certificates_, &Certificates::GetConsistencyProof, consistency, &continued),
               RpcFails(StatusCode::INVALID_ARGUMENT, "new_size"));
 }
@@ -137,7 +139,7 @@ TEST_F(RpcLogTest, RotationAndVerify) {
   EXPECT_EQ(rotated.pending_size(), 0);
   const v1::Checkpoint checkpoint = GetCheckpoint();
   ASSERT_EQ(checkpoint.keys_size(), 2);
-  EXPECT_EQ(checkpoint.keys(1).first_sequence(), 6u);
+  EXPECT_EQ(checkpoint.keys(1).first_sequence(), kCertificates + 1);
 
   v1::VerifyRequest verify;
   verify.set_tenant("t");
@@ -147,7 +149,7 @@ TEST_F(RpcLogTest, RotationAndVerify) {
   EXPECT_EQ(verified.verdict(), v1::VERDICT_BIT_IDENTICAL);
   EXPECT_TRUE(verified.bits_equal());
   EXPECT_EQ(verified.deviation(), 0.0);
-  EXPECT_EQ(verified.sequence(), 6u);
+  EXPECT_EQ(verified.sequence(), kCertificates + 1);
   EXPECT_EQ(verified.state_digest(), harness_.Digest("m"));
   EXPECT_EQ(verified.phase(), v1::MEMORY_PHASE_ACTIVE);
   const v1::Partition& partition = verified.partition();
@@ -171,7 +173,7 @@ TEST_F(RpcLogTest, AnExportArrivesInPiecesAndSaysWhenItIsWhole) {
   for (const auto& [path, content] : whole.files) bytes += content.size();
   EXPECT_EQ(whole.last.bytes(), bytes);
   EXPECT_EQ(whole.files.at("checkpoint"), GetCheckpoint().note());
-  EXPECT_EQ(whole.files.count("certificates/000/000004.envelope.json"), 1u);
+  EXPECT_EQ(whole.files.count("certificates/000/000009.envelope.json"), 1u);
 
   request.set_first(2);
   request.set_last(2);

@@ -130,10 +130,13 @@ TEST_F(RpcTest, TheWholeLifeOfATenant) {
   EXPECT_EQ(forgotten.verdict(), v1::VERDICT_PROVEN);
   EXPECT_EQ(forgotten.request_id(), "r1");
   EXPECT_FALSE(forgotten.replayed());
+  ExpectDestroyed(forgotten.destruction());
   v1::ForgetResponse replayed;
   ASSERT_THAT(Call(*memories_, &v1::MemoryService::Stub::Forget, forget, &replayed), RpcOk());
   EXPECT_TRUE(replayed.replayed());
   EXPECT_EQ(replayed.certificate_id(), forgotten.certificate_id());
+  EXPECT_EQ(replayed.destruction().SerializeAsString(),
+            forgotten.destruction().SerializeAsString());
 
   v1::GetCertificateRequest get;
   get.set_tenant("clinic");
@@ -150,8 +153,11 @@ TEST_F(RpcTest, TheWholeLifeOfATenant) {
   v1::ListCertificatesResponse listed;
   ASSERT_THAT(Call(*certificates_, &v1::CertificateService::Stub::ListCertificates, list, &listed),
               RpcOk());
-  ASSERT_EQ(listed.certificates_size(), 1);
+  ASSERT_EQ(listed.certificates_size(), 2);
   EXPECT_EQ(listed.certificates(0).SerializeAsString(), certificate.SerializeAsString());
+  EXPECT_EQ(listed.certificates(1).id(), forgotten.destruction().certificate_id());
+  EXPECT_EQ(listed.certificates(1).kind(), "shredded");
+  EXPECT_EQ(listed.certificates(1).memory(), "");
 
   v1::DeleteMemoryRequest remove;
   remove.set_tenant("clinic");
@@ -159,12 +165,14 @@ TEST_F(RpcTest, TheWholeLifeOfATenant) {
   v1::DeleteMemoryResponse removed;
   ASSERT_THAT(Call(*memories_, &v1::MemoryService::Stub::DeleteMemory, remove, &removed), RpcOk());
   EXPECT_EQ(removed.erased_tokens(), 8u);
+  ExpectDestroyed(removed.destruction());
   v1::DeleteTenantRequest close;
   close.set_name("clinic");
   v1::DeleteTenantResponse closed;
   ASSERT_THAT(Call(*tenants_, &v1::TenantService::Stub::DeleteTenant, close, &closed), RpcOk());
   EXPECT_EQ(closed.erased_tokens(), 0u);
   EXPECT_EQ(closed.certificate_id().size(), 64u);
+  ExpectDestroyedIn(closed.stores());
   const std::vector<audit::VerificationKey> keys = {
       *audit::VerificationKey::Parse(tenant.verification_key())};
   const audit::CertificateResult closing =
@@ -174,7 +182,7 @@ TEST_F(RpcTest, TheWholeLifeOfATenant) {
   const audit::ProofResult proof = audit::VerifyCertificateProof(
       closed.tlog_proof(), closed.envelope(), closing, keys[0], keys, nullptr);
   EXPECT_TRUE(proof.ok()) << proof.message;
-  EXPECT_EQ(proof.checkpoint.size, 3u);
+  EXPECT_EQ(proof.checkpoint.size, 5u);
   const audit::CheckpointResult checkpoint = audit::VerifyCheckpoint(closed.checkpoint(), keys[0]);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.message;
   EXPECT_EQ(checkpoint.checkpoint, proof.checkpoint);

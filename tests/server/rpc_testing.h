@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -84,6 +85,25 @@ class RpcTest : public testing::Test {
       added->mutable_key()->Add(token.key.begin(), token.key.end());
       added->mutable_value()->Add(token.value.begin(), token.value.end());
     }
+  }
+
+  // What an answer says once its keys are destroyed.
+  template <typename Levels>
+  static void ExpectDestroyedIn(const Levels& levels) {
+    std::map<std::string, std::string> found;
+    for (const v1::StoreLevel& level : levels) found[level.store()] = level.level();
+    EXPECT_EQ(found.size(), static_cast<size_t>(levels.size())) << "each place once";
+    EXPECT_EQ(found["tokens"], "rows-deleted");
+    EXPECT_EQ(found["keys"], "key-destroyed");
+    EXPECT_EQ(found["write-ahead-log"], "truncated");
+    EXPECT_EQ(found["backups"], "unreadable-without-key");
+    EXPECT_EQ(found["exports"], "no-token-content");
+    EXPECT_EQ(found["memory"], "not-claimed");
+    EXPECT_EQ(found.size(), 6u);
+  }
+  static void ExpectDestroyed(const v1::Destruction& destruction) {
+    EXPECT_EQ(destruction.certificate_id().size(), 64u);
+    ExpectDestroyedIn(destruction.stores());
   }
 
   service::Harness harness_;

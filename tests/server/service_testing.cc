@@ -5,12 +5,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "audit/checkpoint.h"
 #include "audit/encoding.h"
 #include "audit/merkle.h"
 #include "audit/verify.h"
+#include "store/sqlite_tenant_store.h"
 
 namespace lethe::service {
 namespace {
@@ -333,6 +335,36 @@ std::vector<audit::CertificateBody> VerifiedLog(Harness& service) {
   return bodies;
 }
 
+std::vector<audit::CertificateBody> ErasureLog(Harness& service) {
+  std::vector<audit::CertificateBody> others;
+  std::map<uint64_t, int> destroyed;  // by the erasure's sequence: how often
+  for (audit::CertificateBody& body : VerifiedLog(service)) {
+    if (body.kind != audit::CertificateKind::kShredded) {
+      if (body.kind == audit::CertificateKind::kForget ||
+          body.kind == audit::CertificateKind::kEvict ||
+          body.kind == audit::CertificateKind::kEdit) {
+        EXPECT_GT(body.counts.erased, 0u) << body.sequence;
+        destroyed.emplace(body.sequence, 0);
+      }
+      others.push_back(std::move(body));
+      continue;
+    }
+    if (!body.destruction.has_value() || !body.destruction->erasures.has_value()) {
+      ADD_FAILURE() << body.sequence << ": covers no erasure";
+      continue;
+    }
+    const audit::SequenceSpan& span = *body.destruction->erasures;
+    EXPECT_LT(span.last, body.sequence);
+    EXPECT_EQ(destroyed.count(span.first), 1u) << body.sequence;
+    EXPECT_EQ(destroyed.count(span.last), 1u) << body.sequence;
+    for (auto& [sequence, times] : destroyed) {
+      if (sequence >= span.first && sequence <= span.last) ++times;
+    }
+  }
+  for (const auto& [sequence, times] : destroyed) EXPECT_EQ(times, 1) << "erasure " << sequence;
+  return others;
+}
+
 uint64_t Tokens(Harness& service, const std::string& memory) {
   return Total(service->GetMemory("t", memory)->partition);
 }
@@ -362,6 +394,39 @@ bool FilesHold(const Harness& service, const std::string& bytes) {
     if (content.find(bytes) != std::string::npos) return true;
   }
   return false;
+}
+
+StolenRows::StolenRows(Harness& service) : service_(&service) {
+  service.Stop();
+  std::filesystem::copy(service.data() + "/tenants/t", folder_.path() + "/t",
+                        std::filesystem::copy_options::recursive);
+  service.Restart();
+}
+
+std::set<std::string> StolenRows::Readable(const std::string& memory,
+                                           const std::vector<std::string>& ids) {
+  service_->Stop();
+  std::set<std::string> readable;
+  {
+    const auto copy =
+        store::OpenTenantStore(folder_.path() + "/t", {.vault = service_->data() + "/vault"});
+    EXPECT_THAT(copy, IsOk());
+    if (!copy.ok()) std::abort();
+    const std::string uid = (*copy)->GetMemoryByName(memory)->uid;
+    const auto found = (*copy)->FindByIds(uid, ids);
+    EXPECT_THAT(found, IsOk());
+    for (size_t i = 0; i < ids.size(); ++i) {
+      EXPECT_EQ((*found)[i].state, store::IdState::kLive) << ids[i];
+      const auto row = (*copy)->GetTokens(uid, std::vector<uint64_t>{(*found)[i].handle});
+      if (row.ok()) {
+        readable.insert(ids[i]);
+      } else {
+        EXPECT_THAT(row, HasCode(absl::StatusCode::kDataLoss));
+      }
+    }
+  }
+  service_->Restart();
+  return readable;
 }
 
 }  // namespace lethe::service

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -156,6 +157,9 @@ uint64_t Total(const svdd::PartitionCounts& partition);
 
 // Verifies the whole log of tenant "t" with its published key and returns the statements.
 std::vector<audit::CertificateBody> VerifiedLog(Harness& service);
+// VerifiedLog without the certificates about destroyed keys. Expects that each erasure is followed
+// by exactly one of them that covers it, and that each of them covers an erasure.
+std::vector<audit::CertificateBody> ErasureLog(Harness& service);
 
 // How many tokens a memory holds.
 uint64_t Tokens(Harness& service, const std::string& memory);
@@ -166,6 +170,19 @@ void LieOnce(Harness& service, const std::string& operation);
 
 // Whether any file of the data folder holds these bytes.
 bool FilesHold(const Harness& service, const std::string& bytes);
+
+// A copy of the files of tenant "t" as a thief of the data, or a backup, has them: without keys.
+class StolenRows {
+ public:
+  explicit StolenRows(Harness& service);
+  // Which of these ids of a memory can be read in the copy with the keys of today. The service is
+  // restarted, since it alone opens its vault.
+  std::set<std::string> Readable(const std::string& memory, const std::vector<std::string>& ids);
+
+ private:
+  Harness* service_;
+  TempDir folder_;
+};
 
 }  // namespace lethe::service
 

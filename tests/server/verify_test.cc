@@ -43,7 +43,7 @@ TEST(VerifyTest, AnEqualRefitIsWrittenAsBitIdentical) {
   }
   // The root that was checked is the one that the next erasure starts from.
   service.Forget("m", {"a1"});
-  const std::vector<audit::CertificateBody> log = VerifiedLog(service);
+  const std::vector<audit::CertificateBody> log = ErasureLog(service);
   EXPECT_EQ(log[log.size() - 2].change->root_after, log.back().change->root_before);
 }
 
@@ -78,7 +78,7 @@ TEST(VerifyTest, AStateThatDiffersIsSaidSoAndReplaced) {
   EXPECT_TRUE(service->Verify("t", "m", {})->bits_equal);
   service.Forget("m", {"a1"});
   service.Restart();
-  EXPECT_EQ(VerifiedLog(service).size(), 3u);
+  EXPECT_EQ(ErasureLog(service).size(), 3u);
 }
 
 // What readers are given is really another state than that of the tokens.

@@ -148,7 +148,7 @@ lethed_stop
 "$bin/lethe-verify" export "$work/certificates.tar" --key "$key" -q >"$work/verified" &&
   holds=0 || holds=1
 claim $holds "intensive care: the chain of certificates verifies offline" \
-  "$(head -n 1 "$work/verified")" "100 certificates"
+  "$(head -n 1 "$work/verified")" "200 certificates: each erasure and the end of its keys"
 
 begin=$(date +%s%N)
 lethed_start "$work/all"
