@@ -91,14 +91,13 @@ class Database {
 
   // kCreate: the file must not exist. kOpen: it must. Applies, in this order,
   // locking_mode=EXCLUSIVE; a look at application_id and user_version, before anything is written;
-  // WAL; synchronous=FULL; wal_autocheckpoint=0; secure_delete; temp_store=MEMORY; foreign_keys;
-  // trusted_schema off; DEFENSIVE; and reads back those that can be silently refused. UNAVAILABLE
-  // when the header does not name the write-ahead log afterwards: SQLite passes over an I/O error
-  // there, answers "wal" and goes on with a rollback journal, whose removal it does not sync. In
-  // kOpen a
-  // file with another application_id, or a user_version outside identity's least_version to
-  // user_version, is refused untouched. In kCreate the caller makes the schema and calls
-  // SetIdentity, in one transaction.
+  // WAL; synchronous=FULL; wal_autocheckpoint=0; secure_delete; cache_spill at 16 MiB;
+  // temp_store=MEMORY; foreign_keys; trusted_schema off; DEFENSIVE; and reads back those that can
+  // be silently refused. UNAVAILABLE when the header does not name the write-ahead log afterwards:
+  // SQLite passes over an I/O error there, answers "wal" and goes on with a rollback journal, whose
+  // removal it does not sync. In kOpen a file with another application_id, or a user_version
+  // outside identity's least_version to user_version, is refused untouched. In kCreate the caller
+  // makes the schema and calls SetIdentity, in one transaction.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path,
                                                         Mode mode,
                                                         const DatabaseIdentity& identity);
