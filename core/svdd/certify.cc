@@ -465,10 +465,10 @@ std::optional<Solver::Certificate> Solver::Certify() {
   Certificate certificate;
   if (!BoundsAreTheGroups()) SolveByActiveSet({});
   MpKernelValues values(options_.kernel, tokens_);
-  // A rung that moves a group has shown that the walk's arithmetic is too coarse for this state: a
-  // walk may move the group back. From then on violators enter on the rungs, too. So every round
-  // but the first few lowers the objective, and this ends; the bound is a safety net.
-  bool repaired = false;
+  // Violators enter by a walk once. Where that did not mend it, or a rung has moved a group, the
+  // walk's arithmetic is too coarse for this state and may undo what was done: violators enter on
+  // the rungs then. Each such round lowers the objective, so this ends; the bound is a safety net.
+  bool walk = true;
   for (int round = 0; round < 1000 && !gave_up_; ++round) {
     Finding finding = CertifyDoubleDouble(certificate);
     std::unique_ptr<MpRung> rung;
@@ -486,10 +486,11 @@ std::optional<Solver::Certificate> Solver::Certify() {
       case Finding::kUndecided:
         return std::nullopt;
       case Finding::kRepaired:
-        repaired = true;
+        walk = false;
         break;
       case Finding::kViolated:
-        if (!repaired) {
+        if (walk) {
+          walk = false;
           Settle();
           break;
         }

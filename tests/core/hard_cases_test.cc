@@ -249,5 +249,22 @@ TEST(HardCasesTest, MuIsNoCoarserForOneLargeKernelValue) {
   }
 }
 
+// The last key violates by 2e^78, which the two error groups' e^160 and e^200 hide from
+// double-double: only a rung can let it in.
+TEST(HardCasesTest, AViolationThatOnlyARungSeesIsMended) {
+  const std::vector<std::vector<double>> keys = {
+      {-0.5, -40}, {40, -20}, {26.7, -7}, {26.7, -7}, {-1e-20, 1e-9}};
+  MemoryOptions options = Options(KernelKind::kExpDot, 0.1, 2, DuplicatesPolicy::kNewestFirst);
+  options.key_dimension = 2;
+  const double value = 1.0;
+  std::vector<NewToken> tokens;
+  for (size_t i = 0; i < keys.size(); ++i) tokens.push_back({i + 1, keys[i], {&value, 1}});
+  auto memory = ExactMemory::Create(options).value();
+  ASSERT_TRUE(memory->Insert(tokens).ok());
+  EXPECT_EQ(memory->snapshot()->counts.margin, 3u);
+  EXPECT_EQ(memory->snapshot()->counts.reserve, 2u);
+  EXPECT_TRUE(SameBits(*memory->snapshot(), *memory->Refit()));
+}
+
 }  // namespace
 }  // namespace lethe::svdd

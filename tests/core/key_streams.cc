@@ -23,12 +23,16 @@ constexpr std::array<Vital, 7> kVitals = {{{86, 18, 1},
 
 constexpr size_t kPlaces = 6;
 
+constexpr std::array kMagnitudes = {0.0,   1.0,    -1.0, 2.0,  -2.0,  0.5,       -0.5,
+                                    1e-20, -1e-20, 1e-9, 35.0, -35.0, 1 + 1e-12, 1 - 1e-12,
+                                    7.0,   -7.0,   0.3,  40.0, 3.0,   26.7};
+
 }  // namespace
 
 std::string_view Name(KeyRegime regime) {
-  constexpr std::array<std::string_view, kKeyRegimes.size()> kNames = {
+  constexpr std::array<std::string_view, kKeyRegimes.size() + 1> kNames = {
       "gaussian", "clustered", "noise_2e_2", "noise_1e_3", "noise_1e_6", "noise_1e_9",
-      "copies",   "grid",      "constant",   "vitals",     "learned"};
+      "copies",   "grid",      "constant",   "vitals",     "learned",    "magnitudes"};
   return kNames[static_cast<size_t>(regime)];
 }
 
@@ -115,6 +119,14 @@ std::vector<double> KeyStream::Next() {
       return places_[0];
     case KeyRegime::kVitals:
       return NextVitals();
+    case KeyRegime::kMagnitudes: {
+      std::vector<double> key(dimension_);
+      for (double& coordinate : key) {
+        coordinate =
+            kMagnitudes[std::uniform_int_distribution<size_t>(0, kMagnitudes.size() - 1)(random_)];
+      }
+      return key;
+    }
     case KeyRegime::kLearned:
       break;
   }

@@ -23,6 +23,9 @@ enum class KeyRegime : uint8_t {
   kConstant,  // one key
   kVitals,    // a random walk of vital signs, read hourly, carried forward, quantised as charts are
   kLearned,   // unit norm, nearly orthogonal in high dimension, a few topics
+  // Coordinates from 1e-20 to 40, few of them, some 1e-12 from others. Not in kKeyRegimes: it calls
+  // for a dimension and a capacity of its own (life.cc).
+  kMagnitudes,
 };
 inline constexpr std::array kKeyRegimes = {
     KeyRegime::kGaussian, KeyRegime::kClustered, KeyRegime::kNoise2e2, KeyRegime::kNoise1e3,

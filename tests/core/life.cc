@@ -31,16 +31,22 @@ LifePlan LifePlan::Draw(uint64_t seed, size_t largest, double seconds) {
   std::mt19937_64 random(seed);
   LifePlan plan;
   plan.seed = seed;
-  plan.regime =
-      kKeyRegimes[std::uniform_int_distribution<size_t>(0, kKeyRegimes.size() - 1)(random)];
+  const size_t regime = std::uniform_int_distribution<size_t>(0, kKeyRegimes.size())(random);
+  plan.regime = regime < kKeyRegimes.size() ? kKeyRegimes[regime] : KeyRegime::kMagnitudes;
   plan.dimension = static_cast<size_t>(LogUniform(1.0, 128.999, random));
   if (plan.regime == KeyRegime::kVitals && std::bernoulli_distribution(0.5)(random)) {
     plan.dimension = 7;
   }
   if (plan.regime == KeyRegime::kLearned) plan.dimension = std::max<size_t>(plan.dimension, 32);
+  if (plan.regime == KeyRegime::kMagnitudes) {
+    // Mostly without a margin, and kernel values of all sizes beside each other.
+    plan.dimension = 1 + plan.dimension % 3;
+    largest = std::min<size_t>(largest, 24);
+  }
   plan.largest = static_cast<size_t>(LogUniform(1.0, static_cast<double>(largest) + 0.999, random));
   plan.capacity =
       LogUniform(1.0, std::clamp(static_cast<double>(plan.largest), 1.5, 500.0), random);
+  if (plan.regime == KeyRegime::kMagnitudes) plan.capacity = std::min(plan.capacity, 3.5);
   if (std::bernoulli_distribution(0.4)(random)) plan.capacity = std::floor(plan.capacity);
   // Where nearly every token carries weight a solve is cubic in their number.
   while (ColdSeconds(plan, plan.largest) > 3 * seconds) plan.largest -= plan.largest / 8 + 1;

@@ -156,7 +156,7 @@ TEST(TrajectoryTest, EveryStateIsTheRefitBitForBit) {
   if (!named) {
     // The plain run must have been through everything.
     EXPECT_EQ(totals.lives, 200u);
-    EXPECT_EQ(totals.regimes.size(), kKeyRegimes.size());
+    EXPECT_EQ(totals.regimes.size(), kKeyRegimes.size() + 1);
     EXPECT_EQ(totals.kinds.size(), 12u);
     EXPECT_GT(totals.counters.climbs, 0u);
   }
