@@ -194,7 +194,7 @@ absl::StatusOr<TenantInfo> Service::GetTenant(const std::string& name) {
   if (known.has_value()) return *std::move(known);
   LETHE_ASSIGN_OR_RETURN(const TenantHold tenant,
                          registry_.Acquire(name, TenantRegistry::Use::kRead, {}));
-  if (tenant->gone()) return absl::NotFoundError("name: there is no tenant with this name");
+  if (tenant->gone()) return absl::NotFoundError("tenant: there is none with this name");
   return tenant->Info();
 }
 
