@@ -139,7 +139,7 @@ std::vector<double> AskAll(Server& server, const Plan& plan, const std::vector<s
       for (size_t i = t; i < order.size(); i += kThreads) {
         QueryInput input;
         input.tenant = NameOf(order[i]);
-        input.memory = "m";
+        input.memory = std::string("m");
         input.queries = {RandomKey(random, plan.dimension)};
         const absl::Time begin = absl::Now();
         Must(server->Query(input, {}));
