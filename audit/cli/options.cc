@@ -50,8 +50,7 @@ void AddReceiptOptions(CLI::App& command, Options& options) {
 }
 
 void AddStateOptions(CLI::App& command, StateOptions& options) {
-  AddTokenFileOptions(command, options.tokens, "The tokens, in the order of insertion")
-      ->required();
+  AddTokenFileOptions(command, options.tokens, "The tokens, in the order of insertion")->required();
   command.add_option("--kernel", options.kernel, "rbf, laplacian or exp_dot (default rbf)")
       ->check(CLI::IsMember({"rbf", "laplacian", "exp_dot"}));
   command.add_option("--gamma", options.gamma, "Of rbf and laplacian");
