@@ -400,6 +400,11 @@ StolenRows::StolenRows(Harness& service) : service_(&service) {
   service.Stop();
   std::filesystem::copy(service.data() + "/tenants/t", folder_.path() + "/t",
                         std::filesystem::copy_options::recursive);
+  // The anchor says how far the log was, so that the copy is not refused for being old.
+  for (const auto& vault : std::filesystem::directory_iterator(service.data() + "/vault")) {
+    std::filesystem::copy_file(vault.path() / "anchor.db",
+                               folder_.path() + "/" + vault.path().filename().string());
+  }
   service.Restart();
 }
 
@@ -407,9 +412,19 @@ std::set<std::string> StolenRows::Readable(const std::string& memory,
                                            const std::vector<std::string>& ids) {
   service_->Stop();
   std::set<std::string> readable;
+  // The keys of today, beside the anchor of the copy's time.
+  const TempDir keys;
+  const std::string vault = keys.path() + "/vault";
+  std::filesystem::copy(service_->data() + "/vault", vault,
+                        std::filesystem::copy_options::recursive);
+  for (const auto& of_tenant : std::filesystem::directory_iterator(vault)) {
+    const std::string then = folder_.path() + "/" + of_tenant.path().filename().string();
+    if (!std::filesystem::exists(then)) continue;
+    std::filesystem::copy_file(then, of_tenant.path() / "anchor.db",
+                               std::filesystem::copy_options::overwrite_existing);
+  }
   {
-    const auto copy =
-        store::OpenTenantStore(folder_.path() + "/t", {.vault = service_->data() + "/vault"});
+    const auto copy = store::OpenTenantStore(folder_.path() + "/t", {.vault = vault});
     EXPECT_THAT(copy, IsOk());
     if (!copy.ok()) std::abort();
     const std::string uid = (*copy)->GetMemoryByName(memory)->uid;
