@@ -86,20 +86,26 @@ class Tool {
     for (int i = 0; i < 12; ++i) Insert(absl::StrCat("kept-", i), i);
     std::vector<double> windows;  // seconds, a window of appends each
     Clock::duration window{};
-    for (uint64_t i = 0; i < count; ++i) {
-      const bool forget = i % 10 == 9;
-      const std::string id = absl::StrCat("token-", i);
-      if (forget) Insert(id, static_cast<int>(i % 7));
+    const uint64_t window_size = std::min(kWindow, count);
+    for (uint64_t made = 0; made < count;) {
+      const uint64_t before = made;
+      // An erasure makes two certificates, the second about its keys.
+      const bool forget = made % 10 == 8 && made + 2 <= count;
+      const std::string id = absl::StrCat("token-", made);
+      if (forget) Insert(id, static_cast<int>(made / 10 % 7));
       const auto start = Clock::now();
-      if (rotate_every > 0 && i % rotate_every == rotate_every - 1) {
-        Must("rotate", service_->RotateKey(call_).status());
-      } else if (forget) {
+      if (forget) {
         Forget(id);
+        made += 2;
+      } else if (rotate_every > 0 && made % rotate_every == rotate_every - 3) {
+        Must("rotate", service_->RotateKey(call_).status());
+        ++made;
       } else {
         Must("verify", service_->Verify(kTenant, kMemory, call_).status());
+        ++made;
       }
       window += Clock::now() - start;
-      if ((i + 1) % std::min(kWindow, count) == 0) {
+      if (made / window_size != before / window_size) {
         windows.push_back(Seconds(window));
         window = {};
       }
