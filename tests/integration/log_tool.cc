@@ -1,14 +1,16 @@
 // Logs of many certificates, made through the service and without the network, for tests/show.
 //
-//     log_tool append DATA COUNT [ROTATE_EVERY]   a tenant "log" with COUNT certificates: cold
-//     refits,
-//                                                 and a forget in every tenth place. Prints what an
-//                                                 append cost at the beginning and at the end
-//     log_tool race DATA THREADS FORGETS          so many threads, each forgetting so often, at
-//     once log_tool export DATA PATH                   its export, and what it took log_tool proofs
-//     DATA                        a line for each two sizes m <= n:
-//                                                 m n root(m) root(n) proof, in base64
-//     log_tool key DATA                           the verification keys, the first one first
+//   log_tool append DATA COUNT [ROTATE_EVERY]
+//       a tenant "log" with COUNT certificates: cold refits, and a forget with its two in ten;
+//       prints what an append cost at the beginning and at the end
+//   log_tool race DATA THREADS FORGETS
+//       so many threads, each forgetting so often, at once
+//   log_tool export DATA PATH
+//       its export, and what it took
+//   log_tool proofs DATA
+//       a line for each two sizes m <= n: m n root(m) root(n) proof, in base64
+//   log_tool key DATA
+//       the verification keys, the first one first
 #include <sys/resource.h>
 
 #include <algorithm>
