@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "store/anchor.h"
+#include "store/sqlite.h"
 #include "store/vault/file_kms.h"
 #include "store/vault/key_store.h"
 #include "tests/store/hooked_kms.h"
@@ -54,6 +56,19 @@ class ErasureSteps : public ::testing::Test {
     EXPECT_OK(store);
     return store.ok() ? std::move(*store) : nullptr;
   }
+  // What the anchor holds; closes the store.
+  std::vector<AnchorEntry> Anchored() {
+    store_.reset();
+    std::vector<AnchorEntry> entries;
+    const auto anchor = Anchor::Open(anchor_, TestTenant().uid, TestTenant().log_origin);
+    EXPECT_OK(anchor);
+    if (!anchor.ok()) return entries;
+    EXPECT_OK((*anchor)->Visit(0, [&entries](AnchorEntry& entry) {
+      entries.push_back(std::move(entry));
+      return absl::OkStatus();
+    }));
+    return entries;
+  }
   // Both the code and words that tell what to do.
   void ExpectRefused(const std::string& words) {
     const absl::Status status = Open();
@@ -64,6 +79,7 @@ class ErasureSteps : public ::testing::Test {
   TempFolder folder_;
   const std::string dir_ = folder_.path() + "/tenant";
   const std::string vault_ = dir_ + "/vault/" + TestTenant().uid;
+  const std::string anchor_ = vault_ + "/anchor.db";
   const MemoryRecord memory_ = TestMemory(1);
   const std::shared_ptr<KmsHooks> hooks_ = std::make_shared<KmsHooks>();
   SqliteTenantOptions options_;
@@ -256,6 +272,96 @@ TEST_F(ErasureSteps, AFileOfKeysThatIsUsedByAnotherIsRefused) {
   auto keys = KeyStore::Open(vault_ + "/keys.db", TestTenant().uid, kms->get());
   ASSERT_OK(keys);
   EXPECT_CODE(Open(), absl::StatusCode::kUnavailable);
+}
+
+// --- The anchor of the log.
+
+TEST_F(ErasureSteps, ACrashBeforeTheAnchorFollowedIsTakenUp) {
+  store_.reset();
+  const std::string behind = ReadFile(anchor_);
+  ASSERT_OK(Open());
+  ASSERT_OK(
+      store_->EraseTokens({memory_.uid, {3, 1}, NextCertificate(*store_, memory_), std::nullopt}));
+  CertificateAppend hand_over = NextCertificate(*store_->GetLogHead());
+  hand_over.next_vkey = "key two";
+  ASSERT_OK(store_->AppendCertificate(hand_over));
+  const MemoryRecord other = TestMemory(2);
+  ASSERT_OK(store_->CreateMemory(other));
+  ASSERT_OK(store_->InsertTokens(other.uid, std::vector<TokenRow>{TestRow(1, "z")}));
+  ASSERT_OK(store_->DeleteMemory({other.uid, NextCertificate(*store_, other), std::nullopt}));
+  const std::vector<AnchorEntry> written = Anchored();
+  ASSERT_EQ(written.size(), 3u);
+  EXPECT_EQ(written[0].erased, (ErasedTokens{memory_.uid, false, {1, 3}}));
+  EXPECT_EQ(written[1].next_vkey, "key two");
+  EXPECT_EQ(written[2].erased, (ErasedTokens{other.uid, true, {}}));
+
+  WriteFile(anchor_, behind);
+  ASSERT_OK(Open());
+  EXPECT_EQ(store_->PendingErasures()->size(), 2u);
+  // The same entries, made from what the database kept.
+  EXPECT_EQ(Anchored(), written);
+}
+
+TEST_F(ErasureSteps, AnotherLogOfTheSameLengthIsRefused) {
+  ASSERT_OK(
+      store_->EraseTokens({memory_.uid, {1}, NextCertificate(*store_, memory_), std::nullopt}));
+  const std::string fork = Crash();
+  ASSERT_OK(store_->AppendCertificate(NextCertificate(*store_, memory_)));
+  {
+    auto store = OpenCopy(fork);
+    ASSERT_NE(store, nullptr);
+    ASSERT_OK(store->AppendCertificate(NextCertificate(*store->GetLogHead())));
+  }
+  store_.reset();
+  const std::string present = ReadFile(dir_ + "/tenant.db");
+  ASSERT_NE(present, ReadFile(fork + "/tenant.db"));
+  WriteFile(dir_ + "/tenant.db", ReadFile(fork + "/tenant.db"));
+  ExpectRefused("certificate 1 differs; put the present tenant.db back");
+  WriteFile(dir_ + "/tenant.db", present);
+  EXPECT_OK(Open());
+}
+
+TEST_F(ErasureSteps, AnOlderLogIsRefusedThoughItsKeysAreThere) {
+  store_.reset();
+  const std::string old = ReadFile(dir_ + "/tenant.db");
+  ASSERT_OK(Open());
+  ASSERT_OK(store_->AppendCertificate(NextCertificate(*store_->GetLogHead())));
+  store_.reset();
+  WriteFile(dir_ + "/tenant.db", old);
+  ExpectRefused("its log has 0 certificates, but 1 were written");
+}
+
+TEST_F(ErasureSteps, AMissingAnchorIsRefusedWithWhatToDo) {
+  store_.reset();
+  const std::string anchor = ReadFile(anchor_);
+  fs::remove(anchor_);
+  ExpectRefused("put this tenant's keys back from the copy of its vault");
+  WriteFile(anchor_, anchor);
+  EXPECT_OK(Open());
+}
+
+// The certificate is committed and nobody may be told: as after a failed commit, the caller has to
+// ask again, and finds what was done.
+TEST_F(ErasureSteps, AnAnchorThatCannotFollowMakesTheOutcomeUnknown) {
+  store_.reset();
+  ASSERT_EQ(RunRaw(anchor_,
+                   "CREATE TRIGGER full BEFORE INSERT ON entries BEGIN"
+                   " SELECT RAISE(ABORT, 'no room'); END")
+                .code,
+            0);
+  ASSERT_OK(Open());
+  const auto erased =
+      store_->EraseTokens({memory_.uid, {1}, NextCertificate(*store_, memory_), TestRequest("r")});
+  EXPECT_TRUE(IsIndeterminate(erased.status())) << erased.status();
+  EXPECT_CODE(store_->Health(), absl::StatusCode::kUnavailable);
+  EXPECT_CODE(store_->PendingErasures(), absl::StatusCode::kUnavailable);
+  // It is not served while the anchor cannot follow.
+  EXPECT_FALSE(Open().ok());
+  ASSERT_EQ(RunRaw(anchor_, "DROP TRIGGER full").code, 0);
+  ASSERT_OK(Open());
+  EXPECT_TRUE((*store_->FindRequest("r")).has_value());
+  EXPECT_EQ(store_->PendingErasures()->size(), 1u);
+  EXPECT_EQ(Anchored().size(), 1u);
 }
 
 }  // namespace
