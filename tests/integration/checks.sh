@@ -1,5 +1,13 @@
-# What the tests of the real programs share; source it from the folder that a test works in. Counts what
-# was demanded in `checks`; the first thing that does not hold ends the test.
+# What the tests of the real programs share; source it with the folder of the programs. Leaves the test in an
+# empty folder, which goes away with it and with the server that it started (deploy/lib/lethed.sh). Counts
+# what was demanded in `checks`; the first thing that does not hold ends the test.
+bin=$1
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+source "$root/deploy/lib/lethed.sh"
+work=$(mktemp -d)
+trap 'lethed_kill; rm -rf "$work"' EXIT
+cd "$work"
+lethe() { "$bin/lethe" "$@"; }
 checks=0
 fail() {
   echo "FAILED: $*" >&2

@@ -4,15 +4,7 @@
 # --out, printed, in JSON, and, for a lost answer, from the closed log by deploy/closing_proof.sh. What was
 # changed or belongs to another log is refused.
 set -euo pipefail
-bin=$1
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-source "$root/deploy/lib/lethed.sh"
-work=$(mktemp -d)
-trap 'lethed_kill; rm -rf "$work"' EXIT
-cd "$work"
-
-source "$root/tests/integration/checks.sh"
-lethe() { "$bin/lethe" "$@"; }
+source "$(dirname "${BASH_SOURCE[0]}")/checks.sh" "$1"
 prove() { # FOLDER KEY
   "$bin/lethe-verify" certificate "$1/closing.envelope.json" --proof "$1/closing.tlog-proof" --key "$2"
 }

@@ -3,15 +3,7 @@
 # and NDJSON, query, forget, verify offline, restart; then a second server that is fed with the survivors
 # only must show the same state digest; there, edit and evict.
 set -euo pipefail
-bin=$1
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-source "$root/deploy/lib/lethed.sh"
-work=$(mktemp -d)
-trap 'lethed_kill; rm -rf "$work"' EXIT
-cd "$work"
-
-source "$root/tests/integration/checks.sh"
-lethe() { "$bin/lethe" "$@"; }
+source "$(dirname "${BASH_SOURCE[0]}")/checks.sh" "$1"
 digest() { lethe memory describe -o json | field state_digest; }
 count() { lethe memory get -o jsonl | sed -nE 's/.*"margin":([0-9]+),"error":([0-9]+),"reserve":([0-9]+).*/\1+\2+\3/p' | { read -r sum; echo $((sum)); }; }
 

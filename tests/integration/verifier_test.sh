@@ -3,15 +3,7 @@
 # the tenant's own tokens, the receipt of an erasure, and a witness that follows the log, refuses a shrunk
 # one and keeps its promise over a rotation of the key.
 set -euo pipefail
-bin=$1
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-source "$root/deploy/lib/lethed.sh"
-work=$(mktemp -d)
-trap 'lethed_kill; rm -rf "$work"' EXIT
-cd "$work"
-
-source "$root/tests/integration/checks.sh"
-lethe() { "$bin/lethe" "$@"; }
+source "$(dirname "${BASH_SOURCE[0]}")/checks.sh" "$1"
 verify() { "$bin/lethe-verify" "$@"; }
 
 export LETHE_TENANT=clinic LETHE_MEMORY=visits

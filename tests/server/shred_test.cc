@@ -36,6 +36,14 @@ const std::map<std::string, std::string>& Destroyed() {
   return *levels;
 }
 
+void FailOrLieOnce(Harness& service, const std::string& step, bool lies) {
+  if (lies) {
+    LieOnce(service, step);
+  } else {
+    FailOnce(service, step, absl::UnavailableError("not now"));
+  }
+}
+
 // Tokens of two subjects and some of none.
 std::vector<TokenInput> Ward() {
   std::vector<TokenInput> tokens = Spiral(12);
@@ -122,11 +130,7 @@ TEST(ShredTest, AnErasureThatCouldNotFinishIsFinishedBeforeItIsAnswered) {
         Harness service;
         service.MakeMemory("m");
         service.Insert("m", Ward());
-        if (lies) {
-          LieOnce(service, step);
-        } else {
-          FailOnce(service, step, absl::ResourceExhaustedError("disk full"));
-        }
+        FailOrLieOnce(service, step, lies);
         ForgetInput forget = ForgetSubjectOf("m", "anna");
         forget.request_id = "r";
         const auto first = service->Forget(forget, {});
@@ -228,11 +232,7 @@ TEST(ShredTest, ADeletionIsTakenUpWhereverItStopped) {
         Harness service;
         service.MakeMemory("m");
         service.Insert("m", Ward());
-        if (lies) {
-          LieOnce(service, step);
-        } else {
-          FailOnce(service, step, absl::UnavailableError("not now"));
-        }
+        FailOrLieOnce(service, step, lies);
         EXPECT_THAT(service->DeleteTenant("t", {}), HasCode(kUnavailable));
         const bool began = lies || step != "BeginClose";
         if (began && step != "BeginClose") {
