@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "store/validation.h"
 
@@ -44,17 +45,10 @@ absl::Status MakeFolder(const std::string& path) {
   return SystemError("making the folder", path, error == EEXIST ? ENOTDIR : error);
 }
 
-// A new or renamed entry is durable once its folder is.
-absl::Status SyncPath(const std::string& path, int flags) {
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC);
-  if (fd < 0) return SystemError("opening", path, errno);
-  const int result = ::fsync(fd);
-  const int error = errno;
-  ::close(fd);
-  return result == 0 ? absl::OkStatus() : SystemError("fsync", path, error);
+absl::Status SyncFile(const std::string& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file.valid() ? Sync(file.get(), path) : SystemError("opening", path, errno);
 }
-
-absl::Status SyncFolder(const std::string& path) { return SyncPath(path, O_RDONLY | O_DIRECTORY); }
 
 absl::Status SyncTree(const std::string& path) {
   std::error_code error;
@@ -63,7 +57,7 @@ absl::Status SyncTree(const std::string& path) {
     if (it->is_directory(error)) {
       LETHE_RETURN_IF_ERROR(SyncFolder(it->path().string()));
     } else {
-      LETHE_RETURN_IF_ERROR(SyncPath(it->path().string(), O_RDONLY));
+      LETHE_RETURN_IF_ERROR(SyncFile(it->path().string()));
     }
   }
   if (error) return SystemError("listing", path, error.value());

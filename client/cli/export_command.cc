@@ -21,6 +21,7 @@
 #include "client/cli/exit_codes.h"
 #include "client/cli/numbers.h"
 #include "client/cli/render.h"
+#include "core/base/files.h"
 #include "core/base/status_macros.h"
 
 namespace lethe::cli {
@@ -88,16 +89,6 @@ bool TakeName(const std::string& part, const std::string& to, bool tar) {
   return ::rename(part.c_str(), to.c_str()) == 0;
 }
 
-// The new name is on the disk once its folder is.
-bool SyncFolderOf(const std::string& path) {
-  const fs::path parent = fs::absolute(path).parent_path();
-  const int folder = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return false;
-  const bool synced = ::fsync(folder) == 0;
-  ::close(folder);
-  return synced;
-}
-
 int Export(Context& context, const Arguments& arguments) {
   const absl::StatusOr<std::string> tenant = context.Tenant(arguments.tenant);
   if (!tenant.ok()) return context.UsageError(tenant.status().message());
@@ -134,8 +125,9 @@ int Export(Context& context, const Arguments& arguments) {
         absl::StrCat(to, ": cannot be given its name: ", std::strerror(errno)));
   }
   std::move(remove_part).Cancel();
-  if (!SyncFolderOf(to))
-    return context.FileError(absl::StrCat(to, ": its folder cannot be synced"));
+  if (const absl::Status synced = SyncFolder(FolderOf(to)); !synced.ok()) {
+    return context.FileError(synced.message());
+  }
   Print(context,
         {{"certificates", receiver.certificates()},
          {"files", summary->files},
