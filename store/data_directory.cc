@@ -32,7 +32,7 @@ absl::Status SystemError(absl::string_view doing, const std::string& path, int e
   if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
   if (error == EIO) return absl::InternalError(message);
   return absl::FailedPreconditionError(absl::StrCat(
-      message, "; the data folder must be a folder that this user can read and write"));
+      message, "; it must be a folder that this user can read and write, or can make"));
 }
 
 absl::Status MakeFolder(const std::string& path) {
@@ -146,6 +146,30 @@ absl::StatusOr<int> Lock(const std::string& folder) {
   return fd;
 }
 
+// A vault that the operator names may be any folder: it is looked at, and its mode is not changed.
+absl::Status CheckVault(const std::string& data, const std::string& vault) {
+  struct stat info {};
+  if (::stat(vault.c_str(), &info) != 0) return SystemError("looking at it", vault, errno);
+  if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        vault,
+        ": a vault must belong to the user of the server and to no one else; give another"
+        " folder, or set its mode to 0700"));
+  }
+  std::error_code error;
+  const fs::path in = fs::canonical(vault, error);
+  const fs::path root = error ? fs::path() : fs::canonical(data, error);
+  if (error) return SystemError("looking at it", vault, error.value());
+  bool inside = in == root;
+  for (const char* part : {"keys", "tenants", "closed"}) {
+    const fs::path taken = root / part;
+    inside |= std::mismatch(taken.begin(), taken.end(), in.begin(), in.end()).first == taken.end();
+  }
+  if (!inside) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(vault, ": is a folder of the data; the vault needs one of its own"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::string& path,
@@ -160,9 +184,12 @@ absl::StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::st
     LETHE_RETURN_IF_ERROR(MakeFolder(absl::StrCat(path, "/", part)));
   }
   LETHE_RETURN_IF_ERROR(MakeFolder(directory->vault_path()));
-  for (const std::string& secret : {directory->keys_path(), directory->vault_path()}) {
+  std::vector<std::string> own = {directory->keys_path()};
+  if (vault.empty()) own.push_back(directory->vault_path());
+  for (const std::string& secret : own) {
     if (::chmod(secret.c_str(), 0700) != 0) return SystemError("setting its mode", secret, errno);
   }
+  LETHE_RETURN_IF_ERROR(CheckVault(path, directory->vault_path()));
   LETHE_RETURN_IF_ERROR(RemoveHalfMade(absl::StrCat(path, "/tenants")));
   LETHE_RETURN_IF_ERROR(SyncFolder(path));
   LETHE_RETURN_IF_ERROR(SyncFolder(absl::StrCat(directory->vault_path(), "/..")));

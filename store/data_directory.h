@@ -41,7 +41,8 @@ namespace lethe::store {
 class DataDirectory {
  public:
   // Makes the layout where it is missing, takes the lock, and removes what a crash left half-made.
-  // `vault`: empty for <path>/vault; otherwise its parent exists. Its mode is set to 0700.
+  // `vault`: empty for <path>/vault; otherwise its parent exists. One that is there already must
+  // belong to this user alone and be no folder of the data (FAILED_PRECONDITION).
   static absl::StatusOr<std::unique_ptr<DataDirectory>> Open(const std::string& path,
                                                              const std::string& vault = "");
   // Gives the lock back.

@@ -160,6 +160,30 @@ TEST_F(DataDirectoryTest, AVaultElsewhereIsUsed) {
               absl::StatusCode::kFailedPrecondition);
 }
 
+// Whatever folder is named, nothing in it or about it is changed before it is known to be fit.
+TEST_F(DataDirectoryTest, AVaultThatCannotBeOneIsRefusedAndLeftAsItIs) {
+  ASSERT_OK(Create("acme"));
+  data_.reset();
+  const std::string open = folder_.path() + "/open";
+  fs::create_directory(open);
+  fs::permissions(open, fs::perms(0755));
+  const auto wide = DataDirectory::Open(path_, open);
+  EXPECT_CODE(wide, absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(wide.status().message()), HasSubstr("set its mode to 0700"));
+  EXPECT_EQ(ModeOf(open), 0755u);
+  fs::create_directory_symlink(path_ + "/keys", folder_.path() + "/link");
+  for (const std::string& taken :
+       {path_, path_ + "/tenants", path_ + "/tenants/acme", path_ + "/closed/", path_ + "/keys",
+        path_ + "/vault/../keys", folder_.path() + "/link"}) {
+    const auto inside = DataDirectory::Open(path_, taken);
+    EXPECT_CODE(inside, absl::StatusCode::kFailedPrecondition) << taken;
+    EXPECT_THAT(std::string(inside.status().message()), HasSubstr("one of its own")) << taken;
+  }
+  EXPECT_OK(DataDirectory::Open(path_, path_ + "/vault"));
+  // A folder whose name only begins like one of ours.
+  EXPECT_OK(DataDirectory::Open(path_, path_ + "/keys-of-rows"));
+}
+
 // A crash between the making of the keys and the appearance of the tenant.
 TEST_F(DataDirectoryTest, AVaultOfNoTenantIsListedAndKept) {
   ASSERT_OK(Create("acme"));
