@@ -20,8 +20,7 @@ absl::Status BadErased() {
 }
 
 absl::Status Lost(const std::string& path, absl::string_view what) {
-  return absl::DataLossError(
-      absl::StrCat(path, ": the anchor of the log: ", what, "; restore the vault from a copy"));
+  return absl::DataLossError(absl::StrCat(path, ": the anchor of the log: ", what, kAnchorAdvice));
 }
 
 }  // namespace

@@ -5,12 +5,12 @@
 //
 // Two things rest on it. A database that is put back from a copy, or rolled back, has a log that is
 // shorter than the anchor or differs from it, and is not served as if nothing had happened. And the
-// erasures that such a copy does not know of can be done again, with the certificates that they had
-// (restoration.h). It holds no token content: certificates are public, and of what was erased it
-// keeps the handles.
+// erasures that such a copy does not know of can be done again, with the certificates that they
+// had. It holds no token content: certificates are public, and of what was erased it keeps the
+// handles.
 //
 // An entry comes in after the database has committed it and before anybody is told. So the anchor
-// is never ahead of the database that it belongs to, and may be behind it after a crash;
+// is never ahead of the database that it belongs to, and may be one entry behind it after a crash;
 // OpenTenantStore then brings it up to date.
 //
 // Ensures: sequences are dense from 0; OK from Append means durable. Cost: Append one commit;
@@ -41,6 +41,12 @@ inline constexpr DatabaseIdentity kAnchorIdentity = {
     .application_id = 0x4c744131,  // "LtA1"
     .user_version = 1,
 };
+
+// What to do about an anchor that is missing or damaged: no other file of the vault may be put back
+// with it, since older ones have keys that were destroyed.
+inline constexpr absl::string_view kAnchorAdvice =
+    "; put the present anchor.db back from the copy of this vault, it alone: older keys would bring"
+    " back what was erased";
 
 // What an entry took out of a memory.
 struct ErasedTokens {

@@ -31,8 +31,8 @@ absl::Status CheckOptions(const SqliteTenantOptions& options) {
   return absl::OkStatus();
 }
 
-// That the log continues the anchor, which it may be ahead of by what a crash came between; the
-// anchor then follows.
+// That the log continues the anchor, which it may be ahead of by the certificate that a crash came
+// behind; the anchor then follows. The last of the checks, since it may write.
 absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, Anchor& anchor) {
   CertificateLog log(&database, tenant.record.log_origin);
   Outbox outbox(&database);
@@ -55,24 +55,21 @@ absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, Anchor&
     }
   }
   if (size == head.count) return absl::OkStatus();
-  LETHE_ASSIGN_OR_RETURN(const std::vector<LogKey> keys, log.Keys());
-  std::vector<AnchorEntry> entries;
-  CertificateQuery query{.after_sequence = std::nullopt, .memory_name = "", .limit = kMaxPageSize};
-  if (size > 0) query.after_sequence = size - 1;
-  while (size + entries.size() < head.count) {
-    LETHE_ASSIGN_OR_RETURN(std::vector<CertificateRecord> page, log.List(query));
-    LETHE_CHECK(!page.empty());  // CheckWhole has seen them
-    query.after_sequence = page.back().sequence;
-    for (CertificateRecord& record : page) {
-      AnchorEntry& entry = entries.emplace_back();
-      for (const LogKey& key : keys) {
-        if (key.first_sequence == record.sequence + 1) entry.next_vkey = key.vkey;
-      }
-      LETHE_ASSIGN_OR_RETURN(entry.erased, outbox.Erased(record.sequence));
-      entry.record = std::move(record);
-    }
+  if (head.count - size > 1) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        anchor.path(), ": has ", size, " certificates of a log of ", head.count,
+        ", and a crash leaves at most one out: it is an older copy; put the present anchor.db back,"
+        " it alone"));
   }
-  return anchor.Append(entries, head.checkpoint);
+  CertificateQuery query{.after_sequence = std::nullopt, .memory_name = "", .limit = 1};
+  if (size > 0) query.after_sequence = size - 1;
+  LETHE_ASSIGN_OR_RETURN(std::vector<CertificateRecord> last, log.List(query));
+  LETHE_CHECK(last.size() == 1);  // CheckWhole has seen it
+  AnchorEntry entry{.record = std::move(last.front()), .next_vkey = std::nullopt, .erased = {}};
+  LETHE_ASSIGN_OR_RETURN(const std::vector<LogKey> keys, log.Keys());
+  if (!keys.empty() && keys.back().first_sequence == head.count) entry.next_vkey = keys.back().vkey;
+  LETHE_ASSIGN_OR_RETURN(entry.erased, outbox.Erased(entry.record.sequence));
+  return anchor.Append({&entry, 1}, head.checkpoint);
 }
 
 // Of the two files one may have been put back from a copy without the other.
@@ -334,9 +331,9 @@ absl::StatusOr<std::unique_ptr<TenantStore>> OpenTenantStore(const std::string& 
   SecretBytes secret(kIndexSecretBytes);
   if (tenant.record.state == TenantState::kOpen) {
     LETHE_ASSIGN_OR_RETURN(vault, TenantVault::Open(PlaceOf(options, tenant.record)));
-    LETHE_RETURN_IF_ERROR(CheckAnchor(*database, tenant, *vault->anchor()));
     LETHE_RETURN_IF_ERROR(CheckFit(*database, tenant, *vault->keys()));
     LETHE_ASSIGN_OR_RETURN(secret, OpenIndexSecret(*database, tenant, *vault->keys()));
+    LETHE_RETURN_IF_ERROR(CheckAnchor(*database, tenant, *vault->anchor()));
   }
   return std::make_unique<SqliteTenant>(std::move(database), std::move(vault), tenant, secret,
                                         options);

@@ -33,7 +33,8 @@
 //   FAILED_PRECONDITION  the tenant is closed or closing, a step is out of turn, or a certificate
 //   or
 //                        checkpoint does not continue the log
-//   RESOURCE_EXHAUSTED   disk or quota full, or no key can be made; nothing changed
+//   RESOURCE_EXHAUSTED   disk or quota full, or no key can be made; nothing changed. A disk that
+//                        is found full only by COMMIT is indeterminate
 //   DATA_LOSS            stored bytes are not what was written; names file, memory and handle
 //   IsIndeterminate(s)   (sqlite.h) COMMIT failed: the change is there or it is not. From then on
 //                        every call returns UNAVAILABLE until the store is closed and opened again;

@@ -122,7 +122,9 @@ absl::StatusOr<std::unique_ptr<TenantVault>> TenantVault::Open(const Place& plac
   LETHE_RETURN_IF_ERROR(keys.status());
   absl::StatusOr<std::unique_ptr<Anchor>> anchor =
       Anchor::Open(AnchorOf(place.folder()), place.tenant_uid, place.log_origin);
-  if (absl::IsNotFound(anchor.status())) return Missing(anchor.status());
+  if (absl::IsNotFound(anchor.status())) {
+    return absl::FailedPreconditionError(absl::StrCat(anchor.status().message(), kAnchorAdvice));
+  }
   LETHE_RETURN_IF_ERROR(anchor.status());
   std::unique_ptr<TenantVault> vault(new TenantVault(std::move(*kms), std::move(*keys)));
   vault->anchor_ = std::move(*anchor);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -277,29 +278,76 @@ TEST_F(ErasureSteps, AFileOfKeysThatIsUsedByAnotherIsRefused) {
 // --- The anchor of the log.
 
 TEST_F(ErasureSteps, ACrashBeforeTheAnchorFollowedIsTakenUp) {
-  store_.reset();
-  const std::string behind = ReadFile(anchor_);
-  ASSERT_OK(Open());
-  ASSERT_OK(
-      store_->EraseTokens({memory_.uid, {3, 1}, NextCertificate(*store_, memory_), std::nullopt}));
-  CertificateAppend hand_over = NextCertificate(*store_->GetLogHead());
-  hand_over.next_vkey = "key two";
-  ASSERT_OK(store_->AppendCertificate(hand_over));
   const MemoryRecord other = TestMemory(2);
   ASSERT_OK(store_->CreateMemory(other));
   ASSERT_OK(store_->InsertTokens(other.uid, std::vector<TokenRow>{TestRow(1, "z")}));
-  ASSERT_OK(store_->DeleteMemory({other.uid, NextCertificate(*store_, other), std::nullopt}));
-  const std::vector<AnchorEntry> written = Anchored();
-  ASSERT_EQ(written.size(), 3u);
-  EXPECT_EQ(written[0].erased, (ErasedTokens{memory_.uid, false, {1, 3}}));
-  EXPECT_EQ(written[1].next_vkey, "key two");
-  EXPECT_EQ(written[2].erased, (ErasedTokens{other.uid, true, {}}));
+  const std::vector<std::function<void()>> changes = {
+      [&] {
+        ASSERT_OK(store_->EraseTokens(
+            {memory_.uid, {3, 1}, NextCertificate(*store_, memory_), std::nullopt}));
+      },
+      [&] {
+        CertificateAppend hand_over = NextCertificate(*store_->GetLogHead());
+        hand_over.next_vkey = "key two";
+        ASSERT_OK(store_->AppendCertificate(hand_over));
+      },
+      [&] {
+        ASSERT_OK(store_->DeleteMemory({other.uid, NextCertificate(*store_, other), std::nullopt}));
+      },
+      [&] { ASSERT_OK(store_->AppendCertificate(NextCertificate(*store_->GetLogHead()))); },
+  };
+  for (const std::function<void()>& change : changes) {
+    store_.reset();
+    const std::string behind = ReadFile(anchor_);
+    ASSERT_OK(Open());
+    change();
+    const std::vector<AnchorEntry> written = Anchored();
+    WriteFile(anchor_, behind);
+    ASSERT_OK(Open());
+    // The same entries, the last made from what the database kept.
+    EXPECT_EQ(Anchored(), written);
+    ASSERT_OK(Open());
+  }
+  const std::vector<AnchorEntry> all = Anchored();
+  ASSERT_EQ(all.size(), changes.size());
+  EXPECT_EQ(all[0].erased, (ErasedTokens{memory_.uid, false, {1, 3}}));
+  EXPECT_EQ(all[1].next_vkey, "key two");
+  EXPECT_EQ(all[2].erased, (ErasedTokens{other.uid, true, {}}));
+}
 
-  WriteFile(anchor_, behind);
+TEST_F(ErasureSteps, AnOlderAnchorIsRefused) {
+  store_.reset();
+  const std::string old = ReadFile(anchor_);
   ASSERT_OK(Open());
-  EXPECT_EQ(store_->PendingErasures()->size(), 2u);
-  // The same entries, made from what the database kept.
-  EXPECT_EQ(Anchored(), written);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK(store_->AppendCertificate(NextCertificate(*store_->GetLogHead())));
+  }
+  store_.reset();
+  const std::string present = ReadFile(anchor_);
+  WriteFile(anchor_, old);
+  ExpectRefused("put the present anchor.db back");
+  EXPECT_EQ(ReadFile(anchor_), old);
+  WriteFile(anchor_, present);
+  EXPECT_OK(Open());
+}
+
+// What is refused for another reason has not been written into the anchor.
+TEST_F(ErasureSteps, AFileThatDoesNotFitItsKeysLeavesTheAnchorAsItIs) {
+  store_.reset();
+  const std::string old_keys = ReadFile(vault_ + "/keys.db");
+  const std::string behind = ReadFile(anchor_);
+  ASSERT_OK(Open());
+  std::vector<TokenRow> rows;
+  for (uint64_t handle = 5; handle <= 1500; ++handle) {
+    rows.push_back(TestRow(handle, absl::StrCat(handle)));
+  }
+  ASSERT_OK(store_->InsertTokens(memory_.uid, rows));
+  ASSERT_OK(store_->AppendCertificate(NextCertificate(*store_->GetLogHead())));
+  store_.reset();
+  WriteFile(anchor_, behind);
+  WriteFile(vault_ + "/keys.db", old_keys);
+  ExpectRefused("put the present keys.db back");
+  EXPECT_TRUE(Anchored().empty());
 }
 
 TEST_F(ErasureSteps, AnotherLogOfTheSameLengthIsRefused) {
@@ -335,7 +383,7 @@ TEST_F(ErasureSteps, AMissingAnchorIsRefusedWithWhatToDo) {
   store_.reset();
   const std::string anchor = ReadFile(anchor_);
   fs::remove(anchor_);
-  ExpectRefused("put this tenant's keys back from the copy of its vault");
+  ExpectRefused("put the present anchor.db back from the copy of this vault, it alone");
   WriteFile(anchor_, anchor);
   EXPECT_OK(Open());
 }
