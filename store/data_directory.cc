@@ -74,6 +74,14 @@ absl::Status Rename(const std::string& from, const std::string& to) {
   return SystemError("moving it", from, errno);
 }
 
+// The two change places.
+absl::Status Exchange(const std::string& one, const std::string& other) {
+  if (::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) == 0) {
+    return absl::OkStatus();
+  }
+  return SystemError("putting it in its place", one, errno);
+}
+
 absl::Status CheckName(absl::string_view field, absl::string_view name) {
   LETHE_RETURN_IF_ERROR(CheckLength(field, name, 1, kMaxNameBytes));
   const bool good = name[0] != '.' && std::all_of(name.begin(), name.end(), [](char c) {
@@ -96,20 +104,32 @@ absl::StatusOr<std::vector<std::string>> ListFolders(const std::string& path) {
   return names;
 }
 
-absl::Status RemoveHalfMade(const std::string& tenants) {
-  std::vector<fs::path> half_made;
+// What a crash left: the files and folders of these names, and no others, since a person may have
+// put something there.
+absl::Status RemoveLeft(const std::string& folder,
+                        absl::FunctionRef<bool(absl::string_view name)> left) {
+  std::vector<fs::path> paths;
   std::error_code error;
-  for (fs::directory_iterator it(tenants, error), end; !error && it != end; it.increment(error)) {
-    if (absl::string_view(it->path().filename().string()).substr(0, kBuildPrefix.size()) ==
-        kBuildPrefix) {
-      half_made.push_back(it->path());
-    }
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (left(it->path().filename().string())) paths.push_back(it->path());
   }
-  for (const fs::path& path : half_made) {
+  for (const fs::path& path : paths) {
     if (!error) fs::remove_all(path, error);
   }
-  return error ? SystemError("removing a half-made tenant", tenants, error.value())
+  return error ? SystemError("removing what a crash left", folder, error.value())
                : absl::OkStatus();
+}
+
+absl::Status RemoveHalfMade(const std::string& tenants) {
+  return RemoveLeft(tenants, [](absl::string_view name) {
+    return name.substr(0, kBuildPrefix.size()) == kBuildPrefix;
+  });
+}
+
+absl::Status RemoveTemporary(const std::string& temporary) {
+  return RemoveLeft(temporary, [](absl::string_view name) {
+    return name.find_first_not_of("0123456789") == absl::string_view::npos;
+  });
 }
 
 // The number that the holder wrote, for people; the lock itself is flock's.
@@ -161,7 +181,7 @@ absl::Status CheckVault(const std::string& data, const std::string& vault) {
   const fs::path root = error ? fs::path() : fs::canonical(data, error);
   if (error) return SystemError("looking at it", vault, error.value());
   bool inside = in == root;
-  for (const char* part : {"keys", "tenants", "closed"}) {
+  for (const char* part : {"keys", "tenants", "closed", "temporary"}) {
     const fs::path taken = root / part;
     inside |= std::mismatch(taken.begin(), taken.end(), in.begin(), in.end()).first == taken.end();
   }
@@ -180,7 +200,7 @@ absl::StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::st
   LETHE_ASSIGN_OR_RETURN(const int lock_fd, Lock(path));
   std::unique_ptr<DataDirectory> directory(
       new DataDirectory(path, vault.empty() ? absl::StrCat(path, "/vault") : vault, lock_fd));
-  for (absl::string_view part : {"keys", "tenants", "closed"}) {
+  for (absl::string_view part : {"keys", "tenants", "closed", "temporary"}) {
     LETHE_RETURN_IF_ERROR(MakeFolder(absl::StrCat(path, "/", part)));
   }
   LETHE_RETURN_IF_ERROR(MakeFolder(directory->vault_path()));
@@ -191,6 +211,7 @@ absl::StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::st
   }
   LETHE_RETURN_IF_ERROR(CheckVault(path, directory->vault_path()));
   LETHE_RETURN_IF_ERROR(RemoveHalfMade(absl::StrCat(path, "/tenants")));
+  LETHE_RETURN_IF_ERROR(RemoveTemporary(absl::StrCat(path, "/temporary")));
   LETHE_RETURN_IF_ERROR(SyncFolder(path));
   LETHE_RETURN_IF_ERROR(SyncFolder(absl::StrCat(directory->vault_path(), "/..")));
   return directory;
@@ -237,18 +258,45 @@ absl::Status DataDirectory::CreateTenant(
   if (::access(target.c_str(), F_OK) == 0) {
     return absl::AlreadyExistsError("tenant: a tenant with this name exists");
   }
+  return Build(name, build, [&](const std::string& draft) { return Rename(draft, target); });
+}
+
+absl::Status DataDirectory::ReplaceTenant(
+    absl::string_view name,
+    absl::FunctionRef<absl::Status(const std::string& dir)> build) {
+  LETHE_RETURN_IF_ERROR(CheckName("tenant", name));
+  const std::string target = tenant_path(name);
+  std::string replaced;
+  const auto put = [&](const std::string& draft) {
+    if (::access(target.c_str(), F_OK) != 0) return Rename(draft, target);
+    replaced = draft;
+    return Exchange(draft, target);
+  };
+  LETHE_RETURN_IF_ERROR(Build(name, build, put));
+  std::error_code ignored;  // the next Open removes what stays
+  if (!replaced.empty()) fs::remove_all(replaced, ignored);
+  return absl::OkStatus();
+}
+
+absl::Status DataDirectory::Build(absl::string_view name,
+                                  absl::FunctionRef<absl::Status(const std::string& dir)> build,
+                                  absl::FunctionRef<absl::Status(const std::string& draft)> put) {
   const std::string draft = absl::StrCat(path_, "/tenants/", kBuildPrefix, name);
   LETHE_RETURN_IF_ERROR(RemoveHalfMade(absl::StrCat(path_, "/tenants")));
   if (::mkdir(draft.c_str(), 0700) != 0) return SystemError("making the folder", draft, errno);
   absl::Status status = build(draft);
   if (status.ok()) status = SyncTree(draft);
-  if (status.ok()) status = Rename(draft, target);
+  if (status.ok()) status = put(draft);
   if (!status.ok()) {
     std::error_code ignored;  // the next Open removes what stays
     fs::remove_all(draft, ignored);
     return status;
   }
   return SyncFolder(absl::StrCat(path_, "/tenants"));
+}
+
+std::string DataDirectory::NewTemporaryPath() {
+  return absl::StrCat(path_, "/temporary/", ++temporary_paths_);
 }
 
 absl::StatusOr<std::string> DataDirectory::CloseTenant(absl::string_view name,

@@ -4,12 +4,15 @@
 //   <data>/keys/                           private keys, mode 0700; their files are the caller's
 //   <data>/tenants/<name>/tenant.db        a live tenant
 //   <data>/closed/<name>-<uid>/tenant.db   a closed tenant: its log of certificates, nothing else
+//   <data>/temporary/                      files that last no longer than a call, named by numbers;
+//                                          Open removes what a crash left
 //   <vault>/<uid>/                         the keys of the live tenant with this uid; <vault> is
 //                                          <data>/vault unless another is given
 //
-// A tenant folder appears and disappears by rename, after an fsync: after a crash it is there whole
-// or it is not there. A crash between TenantStore::BeginClose and DataDirectory::CloseTenant leaves
-// a tenant in tenants/ whose state is closing or closed; the server goes on from there at start.
+// A tenant folder appears, is replaced and disappears by rename, after an fsync: after a crash it
+// is there whole or it is not there. A crash between TenantStore::BeginClose and
+// DataDirectory::CloseTenant leaves a tenant in tenants/ whose state is closing or closed; the
+// server goes on from there at start.
 //
 // The keys of a tenant are made, durable, before its folder appears, and removed before its folder
 // moves to closed/. A crash in CreateTenant can therefore leave a vault of no tenant. It is never
@@ -25,6 +28,7 @@
 #ifndef LETHE_STORE_DATA_DIRECTORY_H_
 #define LETHE_STORE_DATA_DIRECTORY_H_
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -71,6 +75,14 @@ class DataDirectory {
   // moves the folder to tenant_path(name). When `build` fails, nothing remains of the folder.
   absl::Status CreateTenant(absl::string_view name,
                             absl::FunctionRef<absl::Status(const std::string& dir)> build);
+  // As CreateTenant, but a folder that is there under this name is replaced by the new one, in one
+  // step, and removed. Its store must be closed (destroyed), once `build` has returned at the
+  // latest.
+  absl::Status ReplaceTenant(absl::string_view name,
+                             absl::FunctionRef<absl::Status(const std::string& dir)> build);
+  // A path in temporary/ that was not given out before; nothing is there. What the caller makes
+  // there is the caller's to remove; a crash leaves it to the next Open.
+  std::string NewTemporaryPath();
   // Moves a tenant, whose store must be closed (destroyed), to closed/<name>-<uid>. Returns the new
   // path. ALREADY_EXISTS when that is taken.
   absl::StatusOr<std::string> CloseTenant(absl::string_view name, absl::string_view uid);
@@ -78,9 +90,13 @@ class DataDirectory {
  private:
   DataDirectory(std::string path, std::string vault, int lock_fd)
       : path_(std::move(path)), vault_(std::move(vault)), lock_fd_(lock_fd) {}
+  absl::Status Build(absl::string_view name,
+                     absl::FunctionRef<absl::Status(const std::string& dir)> build,
+                     absl::FunctionRef<absl::Status(const std::string& draft)> put);
   std::string path_;
   std::string vault_;
   int lock_fd_;
+  uint64_t temporary_paths_ = 0;  // given out
 };
 
 }  // namespace lethe::store

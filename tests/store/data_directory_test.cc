@@ -130,6 +130,48 @@ TEST_F(DataDirectoryTest, ACrashWhileBuildingLeavesNothing) {
   EXPECT_OK(Create("acme"));
 }
 
+TEST_F(DataDirectoryTest, AReplacedTenantIsTheNewOneAloneAndAFailedBuildLeavesTheOld) {
+  const std::string folder = path_ + "/tenants/acme";
+  const auto replace = [&](const std::string& content, const absl::Status& outcome) {
+    return data_->ReplaceTenant("acme", [&](const std::string& dir) {
+      WriteFile(dir + "/" + content, content);
+      return outcome;
+    });
+  };
+  ASSERT_OK(replace("first", absl::OkStatus()));  // nothing is there yet
+  EXPECT_EQ(ReadFile(folder + "/first"), "first");
+  ASSERT_OK(replace("second", absl::OkStatus()));
+  EXPECT_EQ(ReadFile(folder + "/second"), "second");
+  EXPECT_FALSE(fs::exists(folder + "/first"));
+  EXPECT_CODE(replace("third", absl::AbortedError("no")), absl::StatusCode::kAborted);
+  EXPECT_EQ(ReadFile(folder + "/second"), "second");
+  EXPECT_FALSE(fs::exists(folder + "/third"));
+  // Nothing else remains, and what a crash leaves is not taken for a tenant.
+  EXPECT_EQ(std::distance(fs::directory_iterator(path_ + "/tenants"), fs::directory_iterator()), 1);
+  fs::create_directory(path_ + "/tenants/.new-acme");
+  ASSERT_OK(replace("fourth", absl::OkStatus()));
+  EXPECT_THAT(*data_->ListTenants(), ElementsAre("acme"));
+  EXPECT_EQ(ReadFile(folder + "/fourth"), "fourth");
+  EXPECT_CODE(data_->ReplaceTenant("a/b", [](const std::string&) { return absl::OkStatus(); }),
+              absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(DataDirectoryTest, TemporaryFilesGoWithTheNextOpenAndNothingElse) {
+  const std::string first = data_->NewTemporaryPath();
+  const std::string second = data_->NewTemporaryPath();
+  EXPECT_NE(first, second);
+  EXPECT_FALSE(fs::exists(first));
+  EXPECT_EQ(ModeOf(fs::path(first).parent_path()), 0700u);
+  WriteFile(first, "x");
+  fs::create_directory(second);
+  WriteFile(second + "/in-it", "x");
+  WriteFile(path_ + "/temporary/somebody-s", "x");
+  Open();
+  EXPECT_FALSE(fs::exists(first));
+  EXPECT_FALSE(fs::exists(second));
+  EXPECT_TRUE(fs::exists(path_ + "/temporary/somebody-s"));
+}
+
 TEST_F(DataDirectoryTest, AClosedTenantMovesAndItsNameIsFree) {
   ASSERT_OK(Create("acme"));
   const std::string uid = Uid(1);
@@ -174,7 +216,7 @@ TEST_F(DataDirectoryTest, AVaultThatCannotBeOneIsRefusedAndLeftAsItIs) {
   fs::create_directory_symlink(path_ + "/keys", folder_.path() + "/link");
   for (const std::string& taken :
        {path_, path_ + "/tenants", path_ + "/tenants/acme", path_ + "/closed/", path_ + "/keys",
-        path_ + "/vault/../keys", folder_.path() + "/link"}) {
+        path_ + "/temporary", path_ + "/vault/../keys", folder_.path() + "/link"}) {
     const auto inside = DataDirectory::Open(path_, taken);
     EXPECT_CODE(inside, absl::StatusCode::kFailedPrecondition) << taken;
     EXPECT_THAT(std::string(inside.status().message()), HasSubstr("one of its own")) << taken;
