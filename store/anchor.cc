@@ -23,22 +23,46 @@ absl::Status Lost(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path, ": the anchor of the log: ", what, kAnchorAdvice));
 }
 
-}  // namespace
-
-std::string EncodeErased(const ErasedTokens& erased) {
-  if (erased.memory_uid.empty()) return {};
-  std::string bytes = erased.memory_uid;
-  bytes.push_back(erased.whole_memory ? 1 : 0);
+// Each number as the difference from the one before, in LEB128.
+void PutIncreasing(std::string& bytes, std::span<const uint64_t> numbers) {
   uint64_t previous = 0;
-  for (const uint64_t handle : erased.handles) {
-    uint64_t rest = handle - previous;
-    previous = handle;
+  for (const uint64_t number : numbers) {
+    uint64_t rest = number - previous;
+    previous = number;
     while (rest >= 0x80) {
       bytes.push_back(static_cast<char>((rest & 0x7f) | 0x80));
       rest >>= 7;
     }
     bytes.push_back(static_cast<char>(rest));
   }
+}
+
+absl::StatusOr<std::vector<uint64_t>> GetIncreasing(absl::string_view bytes) {
+  std::vector<uint64_t> numbers;
+  uint64_t number = 0;
+  for (size_t at = 0; at < bytes.size();) {
+    uint64_t step = 0;
+    for (int shift = 0;; shift += 7) {
+      if (at == bytes.size() || shift > 63) return BadErased();
+      const auto byte = static_cast<uint8_t>(bytes[at++]);
+      if (shift == 63 && byte > 1) return BadErased();
+      step |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) break;
+    }
+    if (step == 0 || step > std::numeric_limits<uint64_t>::max() - number) return BadErased();
+    number += step;
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::string EncodeErased(const ErasedTokens& erased) {
+  if (erased.memory_uid.empty()) return {};
+  std::string bytes = erased.memory_uid;
+  bytes.push_back(erased.whole_memory ? 1 : 0);
+  PutIncreasing(bytes, erased.handles);
   return bytes;
 }
 
@@ -48,20 +72,7 @@ absl::StatusOr<ErasedTokens> DecodeErased(absl::string_view bytes) {
   if (bytes.size() <= kUidBytes || bytes[kUidBytes] < 0 || bytes[kUidBytes] > 1) return BadErased();
   erased.memory_uid = std::string(bytes.substr(0, kUidBytes));
   erased.whole_memory = bytes[kUidBytes] == 1;
-  uint64_t handle = 0;
-  for (size_t at = kUidBytes + 1; at < bytes.size();) {
-    uint64_t step = 0;
-    for (int shift = 0;; shift += 7) {
-      if (at == bytes.size() || shift > 63) return BadErased();
-      const auto byte = static_cast<uint8_t>(bytes[at++]);
-      if (shift == 63 && byte > 1) return BadErased();
-      step |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) break;
-    }
-    if (step == 0 || step > std::numeric_limits<uint64_t>::max() - handle) return BadErased();
-    handle += step;
-    erased.handles.push_back(handle);
-  }
+  LETHE_ASSIGN_OR_RETURN(erased.handles, GetIncreasing(bytes.substr(kUidBytes + 1)));
   if (erased.whole_memory == erased.handles.empty()) return erased;
   return BadErased();
 }
@@ -92,17 +103,20 @@ absl::Status Anchor::MakeTables(absl::string_view tenant_uid, absl::string_view 
   LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_.get()));
   LETHE_RETURN_IF_ERROR(database_->Execute(
       "CREATE TABLE log (singleton INTEGER PRIMARY KEY CHECK (singleton = 1),"
-      " tenant_uid TEXT NOT NULL, origin TEXT NOT NULL, checkpoint BLOB NOT NULL) STRICT;"
+      " tenant_uid TEXT NOT NULL, origin TEXT NOT NULL, checkpoint BLOB NOT NULL,"
+      " next_handle INTEGER NOT NULL CHECK (next_handle > 0)) STRICT;"
       "CREATE TABLE entries (sequence INTEGER PRIMARY KEY CHECK (sequence >= 0),"
       " id TEXT NOT NULL, kind TEXT NOT NULL, memory_uid TEXT NOT NULL, memory_name TEXT NOT NULL,"
       " create_time INTEGER NOT NULL, leaf_hash BLOB NOT NULL CHECK (length(leaf_hash) = 32),"
       " previous_leaf_hash BLOB CHECK (length(previous_leaf_hash) = 32), leaf BLOB NOT NULL,"
-      " envelope BLOB NOT NULL, next_vkey TEXT, erased BLOB NOT NULL) STRICT"));
+      " envelope BLOB NOT NULL, next_vkey TEXT, erased BLOB NOT NULL, slots BLOB NOT NULL,"
+      " pending_from INTEGER NOT NULL CHECK (pending_from >= 0)) STRICT"));
   {
     LETHE_ASSIGN_OR_RETURN(
         Statement insert,
-        database_->Prepare("INSERT INTO log (singleton, tenant_uid, origin, checkpoint)"
-                           " VALUES (1, ?1, ?2, x'')"));
+        database_->Prepare(
+            "INSERT INTO log (singleton, tenant_uid, origin, checkpoint, next_handle)"
+            " VALUES (1, ?1, ?2, x'', 1)"));
     LETHE_RETURN_IF_ERROR(insert.Text(1, tenant_uid).Text(2, origin).Run());
   }
   LETHE_RETURN_IF_ERROR(database_->SetIdentity(kAnchorIdentity));
@@ -112,7 +126,8 @@ absl::Status Anchor::MakeTables(absl::string_view tenant_uid, absl::string_view 
 absl::Status Anchor::Load(absl::string_view tenant_uid, absl::string_view origin) {
   {
     LETHE_ASSIGN_OR_RETURN(Statement select,
-                           database_->Prepare("SELECT tenant_uid, origin, checkpoint FROM log"));
+                           database_->Prepare("SELECT tenant_uid, origin, checkpoint, next_handle"
+                                              " FROM log"));
     LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
     if (!row) return Lost(path(), "no row in table log");
     if (select.ColumnText(0) != tenant_uid || select.ColumnText(1) != origin) {
@@ -120,15 +135,17 @@ absl::Status Anchor::Load(absl::string_view tenant_uid, absl::string_view origin
           path(), ": is of another tenant; put this tenant's vault back in its place"));
     }
     head_.checkpoint = std::string(select.ColumnBlob(2));
+    head_.next_handle = static_cast<uint64_t>(select.ColumnInt(3));
   }
   // Dense, or Append would not have taken them; a hole in the middle shows in Visit.
   LETHE_ASSIGN_OR_RETURN(Statement last,
-                         database_->Prepare("SELECT sequence, leaf_hash FROM entries"
+                         database_->Prepare("SELECT sequence, leaf_hash, pending_from FROM entries"
                                             " ORDER BY sequence DESC LIMIT 1"));
   LETHE_ASSIGN_OR_RETURN(const bool row, last.Step());
   if (row) {
     head_.size = static_cast<uint64_t>(last.ColumnInt(0)) + 1;
     LETHE_ASSIGN_OR_RETURN(head_.leaf_hash, ReadHash(last.ColumnBlob(1)));
+    head_.pending_from = static_cast<uint64_t>(last.ColumnInt(2));
   }
   if (row == head_.checkpoint.empty()) {
     return Lost(path(), "of its entries and its checkpoint one is missing");
@@ -141,8 +158,8 @@ absl::Status Anchor::Insert(const AnchorEntry& entry) {
       Statement insert,
       database_->Prepare(
           "INSERT INTO entries (sequence, id, kind, memory_uid, memory_name, create_time,"
-          " leaf_hash, previous_leaf_hash, leaf, envelope, next_vkey, erased)"
-          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"));
+          " leaf_hash, previous_leaf_hash, leaf, envelope, next_vkey, erased, slots, pending_from)"
+          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"));
   const CertificateRecord& record = entry.record;
   insert.Int(1, static_cast<int64_t>(record.sequence)).Text(2, record.id).Text(3, record.kind);
   insert.Text(4, record.memory_uid).Text(5, record.memory_name).Int(6, record.create_time_micros);
@@ -158,7 +175,10 @@ absl::Status Anchor::Insert(const AnchorEntry& entry) {
   } else {
     insert.Null(11);
   }
-  return insert.Blob(12, EncodeErased(entry.erased)).Run();
+  std::string slots;
+  PutIncreasing(slots, entry.slots);
+  insert.Blob(12, EncodeErased(entry.erased)).Blob(13, slots);
+  return insert.Int(14, ClampToInt64(entry.pending_from)).Run();
 }
 
 absl::Status Anchor::Append(std::span<const AnchorEntry> entries, absl::string_view checkpoint) {
@@ -173,6 +193,7 @@ absl::Status Anchor::Append(std::span<const AnchorEntry> entries, absl::string_v
     }
     ++next.size;
     next.leaf_hash = entry.record.leaf_hash;
+    next.pending_from = entry.pending_from;
   }
   next.checkpoint = std::string(checkpoint);
   {
@@ -191,14 +212,30 @@ absl::Status Anchor::Append(std::span<const AnchorEntry> entries, absl::string_v
   return absl::OkStatus();
 }
 
+absl::Status Anchor::RaiseHandles(uint64_t next_handle) {
+  LETHE_RETURN_IF_ERROR(Health());
+  if (next_handle <= head_.next_handle) return absl::OkStatus();
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  const uint64_t raised = std::min(next_handle, kMost - kHandleBlock) + kHandleBlock;
+  LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_.get()));
+  {
+    LETHE_ASSIGN_OR_RETURN(Statement update, database_->Prepare("UPDATE log SET next_handle = ?1"));
+    LETHE_RETURN_IF_ERROR(update.Int(1, static_cast<int64_t>(raised)).Run());
+  }
+  LETHE_RETURN_IF_ERROR(transaction.Commit());
+  head_.next_handle = raised;
+  return absl::OkStatus();
+}
+
 absl::Status Anchor::Visit(uint64_t first,
                            absl::FunctionRef<absl::Status(AnchorEntry& entry)> visit) {
   LETHE_RETURN_IF_ERROR(Health());
   LETHE_ASSIGN_OR_RETURN(
       Statement select,
-      database_->Prepare("SELECT sequence, id, kind, memory_uid, memory_name, create_time,"
-                         " leaf_hash, previous_leaf_hash, leaf, envelope, next_vkey, erased"
-                         " FROM entries WHERE sequence >= ?1 ORDER BY sequence"));
+      database_->Prepare(
+          "SELECT sequence, id, kind, memory_uid, memory_name, create_time,"
+          " leaf_hash, previous_leaf_hash, leaf, envelope, next_vkey, erased,"
+          " slots, pending_from FROM entries WHERE sequence >= ?1 ORDER BY sequence"));
   select.Int(1, ClampToInt64(first));
   for (uint64_t next = first;; ++next) {
     LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
@@ -223,9 +260,13 @@ absl::Status Anchor::Visit(uint64_t first,
     record.envelope = std::string(select.ColumnBlob(9));
     if (!select.ColumnIsNull(10)) entry.next_vkey = std::string(select.ColumnText(10));
     absl::StatusOr<ErasedTokens> erased = DecodeErased(select.ColumnBlob(11));
-    if (!erased.ok())
-      return Lost(path(), absl::StrCat("entry ", next, ": ", erased.status().message()));
+    absl::StatusOr<std::vector<uint64_t>> slots = GetIncreasing(select.ColumnBlob(12));
+    if (!erased.ok() || !slots.ok()) {
+      return Lost(path(), absl::StrCat("entry ", next, ": what it erased is not what was written"));
+    }
     entry.erased = *std::move(erased);
+    entry.slots = *std::move(slots);
+    entry.pending_from = static_cast<uint64_t>(select.ColumnInt(13));
     LETHE_RETURN_IF_ERROR(visit(entry));
   }
 }

@@ -1,22 +1,24 @@
 // What is known of a tenant's log outside its database: every entry that the database has ever
-// committed, with what it erased, and the checkpoint over them.
+// committed, with what it erased, the checkpoint over them, and a number above every handle.
 //
-//   <vault>/<uid>/anchor.db    tables: log (tenant_uid, origin), entries (one a certificate)
+//   <vault>/<uid>/anchor.db    tables: log (tenant_uid, origin, checkpoint, next_handle), entries
+//                              (one a certificate)
 //
 // Two things rest on it. A database that is put back from a copy, or rolled back, has a log that is
 // shorter than the anchor or differs from it, and is not served as if nothing had happened. And the
-// erasures that such a copy does not know of can be done again, with the certificates that they
-// had. It holds no token content: certificates are public, and of what was erased it keeps the
-// handles.
+// erasures that such a copy does not know of are done again, with the certificates that they had
+// (tenant_restore.h). It holds no token content: certificates are public, and of what was erased it
+// keeps the handles and the slots of the keys.
 //
 // An entry comes in after the database has committed it and before anybody is told. So the anchor
 // is never ahead of the database that it belongs to, and may be one entry behind it after a crash;
-// OpenTenantStore then brings it up to date.
+// OpenTenantStore then brings it up to date. Handles are noted before they are given out, a block
+// of kHandleBlock at a time, so that no restore gives one out again.
 //
-// Ensures: sequences are dense from 0; OK from Append means durable. Cost: Append one commit;
-// Visit O(entries). Errors: those of store/sqlite.h; FAILED_PRECONDITION for an anchor of another
-// tenant or an entry that does not continue it. Threads: compatible, not safe.
-// Source: audit.md of the design, section 4 ("an anchor kept outside the database").
+// Ensures: sequences are dense from 0; OK from Append and RaiseHandles means durable. Cost: Append
+// one commit; Visit O(entries). Errors: those of store/sqlite.h; FAILED_PRECONDITION for an anchor
+// of another tenant or an entry that does not continue it. Threads: compatible, not safe. Source:
+// audit.md of the design, section 4 ("an anchor kept outside the database").
 #ifndef LETHE_STORE_ANCHOR_H_
 #define LETHE_STORE_ANCHOR_H_
 
@@ -39,8 +41,14 @@ namespace lethe::store {
 
 inline constexpr DatabaseIdentity kAnchorIdentity = {
     .application_id = 0x4c744131,  // "LtA1"
-    .user_version = 1,
+    .user_version = 2,
+    .least_version = 2,
+    .older_advice =
+        "; it lacks what a restore needs, and no release has written one: make the tenant anew",
 };
+
+// How many handles are noted at a time; what a restore leaves out at most.
+inline constexpr uint64_t kHandleBlock = uint64_t{1} << 20;
 
 // What to do about an anchor that is missing or damaged: no other file of the vault may be put back
 // with it, since older ones have keys that were destroyed.
@@ -64,8 +72,12 @@ absl::StatusOr<ErasedTokens> DecodeErased(absl::string_view bytes);
 
 struct AnchorEntry {
   CertificateRecord record;
-  std::optional<std::string> next_vkey;  // of a hand-over
-  ErasedTokens erased;
+  std::optional<std::string> next_vkey = {};  // of a hand-over
+  ErasedTokens erased = {};
+  std::vector<uint64_t> slots = {};  // of the keys of what was erased, increasing
+  // When it was committed every erasure before this sequence was over: its keys destroyed, and a
+  // certificate of that in the log.
+  uint64_t pending_from = 0;
   bool operator==(const AnchorEntry&) const = default;
 };
 
@@ -73,6 +85,8 @@ struct AnchorHead {
   uint64_t size = 0;
   std::optional<Bytes32> leaf_hash;  // of the last entry
   std::string checkpoint;            // the signed note over all of them; empty with size 0
+  uint64_t pending_from = 0;         // of the last entry
+  uint64_t next_handle = 1;          // above every handle that any memory has given out
 };
 
 class Anchor {
@@ -93,6 +107,9 @@ class Anchor {
   // All of them or none; the first has sequence head().size, and each names the leaf before it.
   // `checkpoint`: over the log with them. An indeterminate failure ends this object (Health).
   absl::Status Append(std::span<const AnchorEntry> entries, absl::string_view checkpoint);
+  // To be called before rows with handles below `next_handle` are committed. Nothing to write for
+  // handles that are within the block that was noted last.
+  absl::Status RaiseHandles(uint64_t next_handle);
   // From `first` on, in order. Stops at the first status that is not OK and returns it.
   absl::Status Visit(uint64_t first, absl::FunctionRef<absl::Status(AnchorEntry& entry)> visit);
 

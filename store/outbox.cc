@@ -7,6 +7,15 @@
 #include "store/vault/bytes.h"
 
 namespace lethe::store {
+namespace {
+
+void AddSlots(absl::string_view bytes, std::vector<uint64_t>& slots) {
+  for (size_t at = 0; at + sizeof(uint64_t) <= bytes.size(); at += sizeof(uint64_t)) {
+    slots.push_back(GetLittleEndian<uint64_t>(bytes, at));
+  }
+}
+
+}  // namespace
 
 absl::Status Outbox::Add(uint64_t sequence,
                          std::span<const uint64_t> slots,
@@ -22,12 +31,30 @@ absl::Status Outbox::Add(uint64_t sequence,
   return insert.Run();
 }
 
-absl::StatusOr<ErasedTokens> Outbox::Erased(uint64_t sequence) {
-  LETHE_ASSIGN_OR_RETURN(Statement select,
-                         database_->Prepare("SELECT erased FROM outbox WHERE sequence = ?1"));
-  LETHE_ASSIGN_OR_RETURN(const bool row, select.Int(1, ClampToInt64(sequence)).Step());
-  if (!row) return ErasedTokens{};
-  return DecodeErased(select.ColumnBlob(0));
+absl::Status Outbox::Complete(AnchorEntry& entry) {
+  const CertificateRecord& record = entry.record;
+  entry.pending_from = record.sequence + 1;
+  {
+    LETHE_ASSIGN_OR_RETURN(
+        Statement oldest,
+        database_->Prepare("SELECT sequence FROM outbox ORDER BY sequence LIMIT 1"));
+    LETHE_ASSIGN_OR_RETURN(const bool row, oldest.Step());
+    if (row) entry.pending_from = static_cast<uint64_t>(oldest.ColumnInt(0));
+  }
+  LETHE_ASSIGN_OR_RETURN(
+      Statement select, database_->Prepare("SELECT slots, erased FROM outbox WHERE sequence = ?1"));
+  LETHE_ASSIGN_OR_RETURN(const bool row, select.Int(1, ClampToInt64(record.sequence)).Step());
+  if (row) {
+    AddSlots(select.ColumnBlob(0), entry.slots);
+    LETHE_ASSIGN_OR_RETURN(entry.erased, DecodeErased(select.ColumnBlob(1)));
+    return absl::OkStatus();
+  }
+  if (record.memory_uid.empty()) return absl::OkStatus();
+  LETHE_ASSIGN_OR_RETURN(Statement memory,
+                         database_->Prepare("SELECT 1 FROM memories WHERE uid = ?1"));
+  LETHE_ASSIGN_OR_RETURN(const bool there, memory.Text(1, record.memory_uid).Step());
+  if (!there) entry.erased = {record.memory_uid, true, {}};
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<PendingErasure>> Outbox::List() {
@@ -53,10 +80,7 @@ absl::StatusOr<std::vector<uint64_t>> Outbox::Slots(uint64_t through_sequence) {
   while (true) {
     LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
     if (!row) return slots;
-    const absl::string_view bytes = select.ColumnBlob(0);
-    for (size_t at = 0; at + sizeof(uint64_t) <= bytes.size(); at += sizeof(uint64_t)) {
-      slots.push_back(GetLittleEndian<uint64_t>(bytes, at));
-    }
+    AddSlots(select.ColumnBlob(0), slots);
   }
 }
 

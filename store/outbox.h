@@ -28,8 +28,9 @@ class Outbox {
   absl::StatusOr<std::vector<PendingErasure>> List();
   // Of every certificate up to this sequence.
   absl::StatusOr<std::vector<uint64_t>> Slots(uint64_t through_sequence);
-  // Nothing for a certificate that is not pending.
-  absl::StatusOr<ErasedTokens> Erased(uint64_t sequence);
+  // What the anchor is to know beside the certificate, which is the last in the log. A certificate
+  // about a memory that is not there any more has ended it.
+  absl::Status Complete(AnchorEntry& entry);
   // Returns how many certificates there were.
   absl::StatusOr<uint64_t> Remove(uint64_t through_sequence);
 

@@ -120,7 +120,6 @@ absl::Status SqliteTenant::RunForMemory(absl::string_view sql, const StoredMemor
 
 absl::StatusOr<EraseResult> SqliteTenant::DeleteMemory(const DeleteMemoryRequest& request) {
   EraseResult result;
-  ErasedTokens gone{.memory_uid = request.memory_uid, .whole_memory = true, .handles = {}};
   auto body = [&]() -> absl::Status {
     LETHE_ASSIGN_OR_RETURN(const StoredMemory memory, FindMemory("uid", request.memory_uid));
     LETHE_ASSIGN_OR_RETURN(const TokenTable::ErasedMemory erased, tokens_.EraseMemory(memory));
@@ -131,13 +130,14 @@ absl::StatusOr<EraseResult> SqliteTenant::DeleteMemory(const DeleteMemoryRequest
     LETHE_RETURN_IF_ERROR(RunForMemory("DELETE FROM memories WHERE key = ?1", memory));
     if (request.certificate.has_value()) {
       LETHE_RETURN_IF_ERROR(log_.Append(*request.certificate));
+      const ErasedTokens gone{request.memory_uid, true, {}};
       LETHE_RETURN_IF_ERROR(outbox_.Add(request.certificate->record.sequence, erased.slots, gone));
     }
     if (request.request.has_value()) return InsertRequest(*request.request);
     return absl::OkStatus();
   };
   LETHE_RETURN_IF_ERROR(request.certificate.has_value()
-                            ? ChangeWith(Kind::kErase, *request.certificate, gone, body)
+                            ? ChangeWith(Kind::kErase, *request.certificate, body)
                             : Change(Kind::kErase, body));
   result.checkpoint = database_->CheckpointTruncate();
   return result;
@@ -166,8 +166,9 @@ absl::Status SqliteTenant::InsertRows(const StoredMemory& memory,
   LETHE_RETURN_IF_ERROR(tokens_.Insert(memory, rows, taker));
   LETHE_ASSIGN_OR_RETURN(Statement advance,
                          database_->Prepare("UPDATE memories SET next_handle = ?2 WHERE key = ?1"));
-  advance.Int(1, memory.key).Int(2, static_cast<int64_t>(rows.back().handle) + 1);
-  return advance.Run();
+  const uint64_t next_handle = rows.back().handle + 1;
+  LETHE_RETURN_IF_ERROR(advance.Int(1, memory.key).Int(2, ClampToInt64(next_handle)).Run());
+  return vault_->anchor()->RaiseHandles(next_handle);
 }
 
 absl::StatusOr<EraseResult> SqliteTenant::EraseTokens(const EraseRequest& request) {
@@ -194,8 +195,7 @@ absl::StatusOr<EraseResult> SqliteTenant::EraseTokens(const EraseRequest& reques
     if (request.request.has_value()) return InsertRequest(*request.request);
     return absl::OkStatus();
   };
-  LETHE_RETURN_IF_ERROR(
-      ChangeWith(grows ? Kind::kGrow : Kind::kErase, request.certificate, erased, body));
+  LETHE_RETURN_IF_ERROR(ChangeWith(grows ? Kind::kGrow : Kind::kErase, request.certificate, body));
   return EraseResult{request.handles.size(), database_->CheckpointTruncate()};
 }
 
@@ -281,7 +281,7 @@ absl::Status SqliteTenant::StartLog(const LogStart& start) {
 }
 
 absl::Status SqliteTenant::AppendCertificate(const CertificateAppend& certificate) {
-  return ChangeWith(Kind::kAppend, certificate, {}, [&] { return log_.Append(certificate); });
+  return ChangeWith(Kind::kAppend, certificate, [&] { return log_.Append(certificate); });
 }
 
 absl::StatusOr<std::vector<LogKey>> SqliteTenant::GetLogKeys() {

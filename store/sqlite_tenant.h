@@ -100,7 +100,6 @@ class SqliteTenant final : public TenantStore {
   // certificate is in the log and nobody may be told yet: indeterminate, as a failed COMMIT is.
   absl::Status ChangeWith(Kind kind,
                           const CertificateAppend& certificate,
-                          const ErasedTokens& erased,
                           absl::FunctionRef<absl::Status()> body);
   KeyStore* keys() { return vault_ == nullptr ? nullptr : vault_->keys(); }
   TenantVault::Place place() const;

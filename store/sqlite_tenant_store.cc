@@ -65,10 +65,10 @@ absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, Anchor&
   if (size > 0) query.after_sequence = size - 1;
   LETHE_ASSIGN_OR_RETURN(std::vector<CertificateRecord> last, log.List(query));
   LETHE_CHECK(last.size() == 1);  // CheckWhole has seen it
-  AnchorEntry entry{.record = std::move(last.front()), .next_vkey = std::nullopt, .erased = {}};
+  AnchorEntry entry{.record = std::move(last.front())};
   LETHE_ASSIGN_OR_RETURN(const std::vector<LogKey> keys, log.Keys());
   if (!keys.empty() && keys.back().first_sequence == head.count) entry.next_vkey = keys.back().vkey;
-  LETHE_ASSIGN_OR_RETURN(entry.erased, outbox.Erased(entry.record.sequence));
+  LETHE_RETURN_IF_ERROR(outbox.Complete(entry));
   return anchor.Append({&entry, 1}, head.checkpoint);
 }
 
@@ -116,7 +116,7 @@ TenantVault::Place SqliteTenant::place() const { return PlaceOf(options_, tenant
 absl::Status SqliteTenant::Health() const {
   LETHE_RETURN_IF_ERROR(database_->health());
   LETHE_RETURN_IF_ERROR(behind_);
-  return vault_ == nullptr ? absl::OkStatus() : vault_->keys()->Health();
+  return vault_ == nullptr ? absl::OkStatus() : vault_->Health();
 }
 
 absl::Status SqliteTenant::Ready() const {
@@ -154,11 +154,14 @@ absl::Status SqliteTenant::Change(Kind kind, absl::FunctionRef<absl::Status()> b
 
 absl::Status SqliteTenant::ChangeWith(Kind kind,
                                       const CertificateAppend& certificate,
-                                      const ErasedTokens& erased,
                                       absl::FunctionRef<absl::Status()> body) {
-  LETHE_RETURN_IF_ERROR(Change(kind, body));
+  AnchorEntry entry{.record = certificate.record, .next_vkey = certificate.next_vkey};
+  const auto with_entry = [&]() -> absl::Status {
+    LETHE_RETURN_IF_ERROR(body());
+    return outbox_.Complete(entry);
+  };
+  LETHE_RETURN_IF_ERROR(Change(kind, with_entry));
   if (vault_ == nullptr) return absl::OkStatus();  // closing: no copy is of use any more
-  const AnchorEntry entry{certificate.record, certificate.next_vkey, erased};
   const absl::Status status = vault_->anchor()->Append({&entry, 1}, certificate.checkpoint);
   if (status.ok()) return status;
   behind_ = absl::UnavailableError(
@@ -266,7 +269,7 @@ absl::StatusOr<KeysDestroyed> SqliteTenant::DestroyPendingKeys(uint64_t through_
 
 absl::Status SqliteTenant::AppendShredded(const CertificateAppend& certificate,
                                           uint64_t through_sequence) {
-  return ChangeWith(Kind::kErase, certificate, {}, [&]() -> absl::Status {
+  return ChangeWith(Kind::kErase, certificate, [&]() -> absl::Status {
     LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> slots, outbox_.Slots(through_sequence));
     for (uint64_t slot : slots) {
       LETHE_ASSIGN_OR_RETURN(const SlotState state, keys()->State(slot));

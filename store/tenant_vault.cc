@@ -1,5 +1,6 @@
 #include "store/tenant_vault.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,10 +47,13 @@ absl::Status CheckVault(const TenantVault::Place& place) {
 
 std::string AnchorOf(const std::string& folder) { return absl::StrCat(folder, "/anchor.db"); }
 
-// It holds no secret: to unlink it is enough.
+// It holds no secret: to unlink it is enough. What a connection that closed could not sync is
+// synced before, so that a device that fails is told of here as everywhere.
 absl::Status RemoveAnchor(const std::string& folder) {
   for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
     const std::string path = absl::StrCat(AnchorOf(folder), suffix);
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    if (file.valid()) LETHE_RETURN_IF_ERROR(Sync(file.get(), path));
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
       return SystemError(errno, "remove it", path);
     }
@@ -129,6 +133,11 @@ absl::StatusOr<std::unique_ptr<TenantVault>> TenantVault::Open(const Place& plac
   std::unique_ptr<TenantVault> vault(new TenantVault(std::move(*kms), std::move(*keys)));
   vault->anchor_ = std::move(*anchor);
   return vault;
+}
+
+absl::Status TenantVault::Health() const {
+  LETHE_RETURN_IF_ERROR(keys_->Health());
+  return anchor_->Health();
 }
 
 absl::StatusOr<KeysDestroyed> TenantVault::End(const Place& place,

@@ -38,6 +38,8 @@ class TenantVault {
 
   KeyStore* keys() { return keys_.get(); }
   Anchor* anchor() { return anchor_.get(); }
+  // Of the two files.
+  absl::Status Health() const;
   absl::StatusOr<uint32_t> Epoch() { return kms_->CurrentEpoch(); }
 
   // Ends the keys of the tenant: the KEKs, then the data keys, then the files; the anchor goes with

@@ -38,6 +38,8 @@ std::vector<AnchorEntry> Chain(std::mt19937_64& random, size_t count) {
         handle += 1 + random() % (uint64_t{1} << (random() % 40));
         entry.erased.handles.push_back(handle);
       }
+      entry.slots = {i + 2, i + 2 + random() % 1000 + 1};
+      entry.pending_from = i - random() % (i + 1);
     }
     entries.push_back(std::move(entry));
   }
@@ -78,6 +80,7 @@ TEST(AnchorTest, WhatWasAppendedIsThereAfterEveryReopeningAndEveryCrash) {
     EXPECT_EQ((*copy)->head().size, at);
     EXPECT_EQ((*copy)->head().checkpoint, note);
     EXPECT_EQ((*copy)->head().leaf_hash, all[at - 1].record.leaf_hash);
+    EXPECT_EQ((*copy)->head().pending_from, all[at - 1].pending_from);
     EXPECT_EQ(ReadAll(**copy), std::vector(all.begin(), all.begin() + static_cast<long>(at)));
     if (random() % 2 == 0) {
       anchor->reset();
@@ -87,6 +90,33 @@ TEST(AnchorTest, WhatWasAppendedIsThereAfterEveryReopeningAndEveryCrash) {
   }
   EXPECT_EQ(ReadAll(**anchor, 57), std::vector(all.begin() + 57, all.end()));
   EXPECT_TRUE(ReadAll(**anchor, 60).empty());
+}
+
+// However it ends, no handle that was noted, or that comes before one that was, is beyond the
+// bound.
+TEST(AnchorTest, HandlesAreNotedInBlocksBeforeTheyAreGivenOut) {
+  TempFolder folder;
+  const std::string path = folder.path() + "/anchor.db";
+  {
+    const auto anchor = Anchor::Create(path, Uid(1), kOrigin);
+    ASSERT_TRUE(anchor.ok());
+    EXPECT_EQ((*anchor)->head().next_handle, 1u);
+    ASSERT_TRUE((*anchor)->RaiseHandles(1).ok());
+    EXPECT_EQ((*anchor)->head().next_handle, 1u);  // none of them is below 1
+    ASSERT_TRUE((*anchor)->RaiseHandles(7).ok());
+    EXPECT_EQ((*anchor)->head().next_handle, 7 + kHandleBlock);
+    const uint64_t wal = std::filesystem::file_size(path + "-wal");
+    ASSERT_TRUE((*anchor)->RaiseHandles(7 + kHandleBlock).ok());
+    EXPECT_EQ(std::filesystem::file_size(path + "-wal"), wal);  // nothing was written
+    ASSERT_TRUE((*anchor)->RaiseHandles(8 + kHandleBlock).ok());
+  }
+  const auto anchor = Anchor::Open(path, Uid(1), kOrigin);
+  ASSERT_TRUE(anchor.ok());
+  EXPECT_EQ((*anchor)->head().next_handle, 8 + 2 * kHandleBlock);
+  const uint64_t most = (uint64_t{1} << 63) - 1;
+  ASSERT_TRUE((*anchor)->RaiseHandles(most).ok());
+  EXPECT_EQ((*anchor)->head().next_handle, most);
+  EXPECT_TRUE((*anchor)->RaiseHandles(most).ok());
 }
 
 TEST(AnchorTest, WhatDoesNotContinueItIsRefusedAndChangesNothing) {

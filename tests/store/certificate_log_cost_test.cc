@@ -159,7 +159,7 @@ void FillAnchor(const std::string& file, const std::string& anchor) {
       anchor, absl::StrCat("ATTACH '", file,
                            "' AS log; BEGIN; INSERT INTO entries SELECT sequence, id, kind,"
                            " memory_uid, memory_name, create_time, leaf_hash, previous_leaf_hash,"
-                           " leaf, envelope, NULL, x'' FROM certificates;"
+                           " leaf, envelope, NULL, x'', x'', sequence + 1 FROM certificates;"
                            "UPDATE main.log SET checkpoint = (SELECT checkpoint FROM log_head);"
                            "COMMIT"));
   ASSERT_EQ(result.code, SQLITE_OK) << result.message;
