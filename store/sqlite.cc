@@ -367,6 +367,31 @@ absl::Status Database::SetMaxBytes(uint64_t bytes) {
   return QueryInt(absl::StrCat("PRAGMA max_page_count=", pages)).status();
 }
 
+absl::StatusOr<uint64_t> Database::CopyTo(const std::string& path) {
+  LETHE_RETURN_IF_ERROR(health_);
+  const FileDescriptor file(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file.valid()) return SystemError(errno, "make the copy", path);
+  const std::string journal = absl::StrCat(path, "-journal");
+  const auto copy = [&]() -> absl::StatusOr<uint64_t> {
+    // SQLite takes an empty file for none.
+    LETHE_ASSIGN_OR_RETURN(Statement vacuum, Prepare("VACUUM INTO ?1"));
+    LETHE_RETURN_IF_ERROR(vacuum.Text(1, path).Run());
+    if (::access(journal.c_str(), F_OK) == 0) {
+      return absl::InternalError(absl::StrCat(journal, ": stayed, and would undo the copy"));
+    }
+    LETHE_RETURN_IF_ERROR(Sync(file.get(), path));
+    LETHE_RETURN_IF_ERROR(SyncFolder(FolderOf(path)));
+    return FileBytes(path);
+  };
+  absl::StatusOr<uint64_t> bytes = copy();
+  if (!bytes.ok()) {
+    ::unlink(journal.c_str());
+    ::unlink(path.c_str());
+  }
+  return bytes;
+}
+
 absl::Status Database::CheckpointTruncate() {
   LETHE_RETURN_IF_ERROR(health_);
   int log_frames = -1;

@@ -122,6 +122,10 @@ class Database {
   // The file may grow to this many bytes; 0 for SQLite's own limit.
   absl::Status SetMaxBytes(uint64_t bytes);
 
+  // Writes what is committed to a new file, without free pages, durable on return, of mode 0600,
+  // and returns its size. ALREADY_EXISTS when there is a file; after another error there is none,
+  // as far as the system lets it. Not inside a transaction. Cost O(file).
+  absl::StatusOr<uint64_t> CopyTo(const std::string& path);
   // wal_checkpoint(TRUNCATE): the log is empty, and stays so after a loss of power. UNAVAILABLE
   // when it could not finish.
   absl::Status CheckpointTruncate();

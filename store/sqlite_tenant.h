@@ -76,6 +76,7 @@ class SqliteTenant final : public TenantStore {
   absl::StatusOr<CertificateRecord> GetCertificate(absl::string_view id) override;
   absl::StatusOr<std::vector<CertificateRecord>> ListCertificates(
       const CertificateQuery& query) override;
+  absl::StatusOr<TenantCopy> CopyTo(const std::string& path) override;
   absl::Status Checkpoint() override;
   absl::Status Health() const override;
 

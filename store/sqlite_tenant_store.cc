@@ -170,6 +170,17 @@ absl::Status SqliteTenant::ChangeWith(Kind kind,
   return Indeterminate(behind_.message());
 }
 
+absl::StatusOr<TenantCopy> SqliteTenant::CopyTo(const std::string& path) {
+  LETHE_RETURN_IF_ERROR(Ready());
+  if (tenant_.state != TenantState::kOpen) {
+    return absl::FailedPreconditionError("the tenant is closing: its rows are gone");
+  }
+  TenantCopy copy{.tenant = tenant_};
+  LETHE_ASSIGN_OR_RETURN(copy.log, log_.Head());
+  LETHE_ASSIGN_OR_RETURN(copy.bytes, database_->CopyTo(path));
+  return copy;
+}
+
 absl::Status SqliteTenant::Checkpoint() {
   LETHE_RETURN_IF_ERROR(Ready());
   return database_->CheckpointTruncate();

@@ -255,6 +255,13 @@ struct CertificateQuery {
   uint32_t limit = 100;                    // 1 to kMaxPageSize
 };
 
+// A copy that CopyTo made.
+struct TenantCopy {
+  TenantRecord tenant;
+  LogHead log;
+  uint64_t bytes = 0;  // of the file
+};
+
 class TenantStore {
  public:
   virtual ~TenantStore() = default;
@@ -356,6 +363,13 @@ class TenantStore {
   // In the order of the log.
   virtual absl::StatusOr<std::vector<CertificateRecord>> ListCertificates(
       const CertificateQuery& query) = 0;
+
+  // --- Copies.
+  // Writes what is stored, as it stands and whole, to a new file: rows sealed as they are, and no
+  // key. RestoreTenantStore (tenant_restore.h) makes a tenant of it again. Durable on return;
+  // changes nothing here; after an error there is no file. ALREADY_EXISTS when there is one;
+  // FAILED_PRECONDITION unless the tenant is open. Cost O(file).
+  virtual absl::StatusOr<TenantCopy> CopyTo(const std::string& path) = 0;
 
   // Moves the write-ahead log into the database and empties it. UNAVAILABLE when something held it.
   virtual absl::Status Checkpoint() = 0;

@@ -106,6 +106,9 @@ class HookedStore final : public TenantStore {
   absl::Status AppendCertificate(const store::CertificateAppend& certificate) override {
     return Around("AppendCertificate", [&] { return inner_->AppendCertificate(certificate); });
   }
+  absl::StatusOr<store::TenantCopy> CopyTo(const std::string& path) override {
+    return Around("CopyTo", [&] { return inner_->CopyTo(path); });
+  }
   absl::StatusOr<std::vector<store::LogKey>> GetLogKeys() override { return inner_->GetLogKeys(); }
   absl::StatusOr<std::vector<store::Bytes32>> GetLogNodes(int level,
                                                           uint64_t first,

@@ -136,6 +136,7 @@ int Synced(long number, int file) {
   const bool known = ::fstat(file, &info) == 0;
   if (++recorder.record.syncs == recorder.fail_at) {
     recorder.record.folder_failed = known && S_ISDIR(info.st_mode);
+    if (known) recorder.record.failed = recorder.inodes[KeyOf(info)].name;
     errno = EIO;
     return -1;
   }

@@ -24,6 +24,7 @@ struct SyncRecord {
   std::vector<std::string> violations;  // of the order
   uint64_t syncs = 0;                   // asked for
   bool folder_failed = false;           // the sync that was made to fail was a folder's
+  std::string failed;                   // and its name
   uint64_t longest_log = 0;             // bytes, the largest end of a write to a "-wal"
   // "sync", "drop" (POSIX_FADV_DONTNEED) and "read" (pread), each with the file's last name.
   std::vector<std::string> steps;
