@@ -182,6 +182,7 @@ void AddInsertCommand(CLI::App& app, Context& context, Action& action) {
       "  "
       "{\"id\":\"v1\",\"key\":[0.1,0.2],\"value\":[4],\"subject\":\"p1\",\"labels\":{\"a\":\"b\"}}"
       "\n"
+      "and, where wanted, \"payload\": a text of yours that is kept with the token.\n"
       "Inserting the same file again changes nothing when its tokens have ids; those\n"
       "without get one that is made up.");
   AddInputFileOptions(*verb, arguments->input, /*for_tokens=*/true)->required();

@@ -2,6 +2,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/render.h"
+#include "client/retry.h"
 
 namespace lethe::cli {
 namespace {
@@ -88,17 +89,35 @@ int DescribeMemory(Context& context, const client::MemoryName& name, bool refit)
   return kExitOk;
 }
 
+// A memory that is not found may be one whose deletion is not finished: only another call to delete
+// it says that it is, and finishes it.
 int DeleteMemory(Context& context, const client::MemoryName& name, bool yes) {
   client::Client client = context.client();
   if (!yes) {
     const absl::StatusOr<client::Memory> memory = client.GetMemory(name);
-    if (!memory.ok()) return context.RpcError(memory.status());
-    context.io().err << "This erases every token of the memory, then the memory itself:\n"
-                     << RenderFields(ToFields(*memory), 2);
+    if (!memory.ok() && !absl::IsNotFound(memory.status())) {
+      return context.RpcError(memory.status());
+    }
+    if (memory.ok()) {
+      context.io().err << "This erases every token of the memory, then the memory itself:\n"
+                       << RenderFields(ToFields(*memory), 2);
+    } else {
+      context.io().err << "There is no memory " << name.memory << " of tenant " << name.tenant
+                       << " to be seen. If an earlier deletion did not end, deleting it again\n"
+                          "destroys the keys that are left, and its answer is NOT_FOUND as well.\n";
+    }
     if (!context.Confirm(yes, "Delete the memory?")) return kExitUsage;
   }
   const absl::StatusOr<client::MemoryDeletion> deletion = client.DeleteMemory(name);
-  if (!deletion.ok()) return context.RpcError(deletion.status());
+  if (!deletion.ok()) {
+    const int status = context.RpcError(deletion.status());
+    if (client::IsTransient(deletion.status()) || absl::IsDeadlineExceeded(deletion.status())) {
+      context.Note(
+          "the memory may be deleted and its keys not yet destroyed; send it again until the\n"
+          "answer is OK or NOT_FOUND");
+    }
+    return status;
+  }
   Print(context, ToJson(*deletion), RenderFields(ToFields(*deletion)));
   return kExitOk;
 }

@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,8 @@
 #include "audit/hash.h"
 #include "audit/note.h"
 #include "audit/tlog_proof.h"
+#include "audit/verify.h"
+#include "audit/verify_proof.h"
 #include "client/cli/commands.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/render.h"
@@ -83,9 +86,11 @@ class ClosingFolder {
   std::string made_;
 };
 
-// Whether certificate, checkpoint and proof are of one another. That the log is the tenant's is
-// what a pinned key and lethe-verify are for.
-absl::Status CheckClosing(const client::TenantDeletion& deletion) {
+// Whether certificate, checkpoint and proof are of one another and, where the tenant could still be
+// asked for its key, signed with it and the proof one of inclusion. That the key is the tenant's is
+// what a pinned one and lethe-verify are for.
+absl::Status CheckClosing(const client::TenantDeletion& deletion,
+                          const std::optional<audit::VerificationKey>& key) {
   if (audit::Hex(audit::Sha256(deletion.envelope)) != deletion.certificate_id) {
     return absl::InvalidArgumentError("the certificate is another than the one named");
   }
@@ -96,32 +101,66 @@ absl::Status CheckClosing(const client::TenantDeletion& deletion) {
   if (proof.checkpoint_note != deletion.checkpoint || checkpoint.size != proof.index + 1) {
     return absl::InvalidArgumentError("the proof is not of the log's last certificate");
   }
-  return absl::OkStatus();
+  if (!key.has_value()) return absl::OkStatus();
+  const audit::CertificateResult certificate =
+      audit::VerifyCertificate(deletion.envelope, std::nullopt, *key);
+  if (!certificate.ok()) return absl::InvalidArgumentError(certificate.message);
+  if (certificate.body->kind != audit::CertificateKind::kTenantClosed) {
+    return absl::InvalidArgumentError("the certificate does not close a tenant");
+  }
+  const audit::ProofResult included = audit::VerifyCertificateProof(
+      deletion.tlog_proof, deletion.envelope, certificate, *key, {&*key, 1}, nullptr);
+  return included.ok() ? absl::OkStatus() : absl::InvalidArgumentError(included.message);
 }
 
 // Why there may be nothing to give out, and where it is then.
 void NoteLostAnswer(Context& context, const absl::Status& status) {
-  if (client::IsTransient(status) || absl::IsDeadlineExceeded(status)) {
-    context.Note("it may have happened; `lethe tenant get` says so");
+  const bool open = client::IsTransient(status) || absl::IsDeadlineExceeded(status);
+  if (open) {
+    context.Note(
+        "the deletion may have begun, which cannot be taken back, and may not have ended (from\n"
+        "its beginning on `lethe tenant get` says NOT_FOUND); send it again until the answer is "
+        "OK\n"
+        "or NOT_FOUND");
   }
-  if (client::IsTransient(status) || absl::IsDeadlineExceeded(status) || absl::IsNotFound(status)) {
+  if (open || absl::IsNotFound(status)) {
     context.Note(
         "if it was deleted and the answer was lost, the closing certificate and its proof are in\n"
         "closed/ of the server's data (docs/operations.md, \"A deleted tenant\")");
   }
 }
 
+// What is to be deleted, for whoever is asked. A tenant that is not found may be one whose deletion
+// began and did not end: only another call to delete it ends it.
+void ShowTenant(Context& context, const std::string& name, const client::Tenant* tenant) {
+  std::ostream& err = context.io().err;
+  if (tenant == nullptr) {
+    err << "There is no tenant " << name
+        << " to be seen. If an earlier deletion began and did not\n"
+        << "end, deleting it again ends it; otherwise the answer is NOT_FOUND.\n";
+    return;
+  }
+  err << "This erases every token of " << FormatCount(tenant->memory_count)
+      << " memories of tenant " << tenant->name << " and closes its log of certificates:\n"
+      << RenderFields(ToFields(*tenant), 2);
+}
+
 int DeleteTenant(Context& context, const std::string& name, const Arguments& arguments) {
-  const bool yes = arguments.yes;
   client::Client client = context.client();
-  if (!yes) {
-    const absl::StatusOr<client::Tenant> tenant = client.GetTenant(name);
-    if (!tenant.ok()) return context.RpcError(tenant.status());
-    context.io().err << "This erases every token of " << FormatCount(tenant->memory_count)
-                     << " memories of tenant " << tenant->name
-                     << " and closes its log of certificates:\n"
-                     << RenderFields(ToFields(*tenant), 2);
-    if (!context.Confirm(yes, "Delete the tenant?")) return kExitUsage;
+  // With --yes too: its key is what the answer is checked with.
+  const absl::StatusOr<client::Tenant> tenant = client.GetTenant(name);
+  if (!arguments.yes) {
+    if (!tenant.ok() && !absl::IsNotFound(tenant.status())) {
+      return context.RpcError(tenant.status());
+    }
+    ShowTenant(context, name, tenant.ok() ? &*tenant : nullptr);
+    if (!context.Confirm(/*yes=*/false, "Delete the tenant?")) return kExitUsage;
+  }
+  std::optional<audit::VerificationKey> key;
+  if (tenant.ok()) {
+    absl::StatusOr<audit::VerificationKey> parsed =
+        audit::VerificationKey::Parse(tenant->verification_key);
+    if (parsed.ok()) key = *std::move(parsed);
   }
   ClosingFolder folder;
   if (!arguments.out.empty()) {
@@ -156,9 +195,14 @@ int DeleteTenant(Context& context, const std::string& name, const Arguments& arg
          {"stores", ToJson(deletion->stores)}},
         RenderFields(fields) + rest);
   if (!written.ok()) return context.FileError(absl::StrCat("--out: ", written.message()));
-  if (const absl::Status status = CheckClosing(*deletion); !status.ok()) {
+  if (const absl::Status status = CheckClosing(*deletion, key); !status.ok()) {
     return context.NotVerified(
         absl::StrCat("the tenant is deleted, but its proof is wrong: ", status.message()));
+  }
+  if (!key.has_value()) {
+    context.Note(
+        "the server did not say the tenant's key any more, so the signatures are not checked;\n"
+        "check them with `lethe-verify certificate` and the pinned key");
   }
   return kExitOk;
 }

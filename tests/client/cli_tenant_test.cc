@@ -8,6 +8,8 @@
 
 #include "audit/checkpoint.h"
 #include "audit/encoding.h"
+#include "audit/note.h"
+#include "audit/tlog_proof.h"
 #include "audit/verify.h"
 #include "audit/verify_proof.h"
 #include "client/cli/exit_codes.h"
@@ -128,6 +130,34 @@ TEST_F(DeleteTenantTest, AnAnswerThatContradictsItselfIsNamed) {
         deletion.tlog_proof =
             server_->GetInclusionProof({.tenant = "t", .sequence = 1})->tlog_proof;
       },
+      // A proof that leads nowhere: one hash of its path is another.
+      [](client::TenantDeletion& deletion) {
+        audit::ParsedTlogProof proof = *audit::ParseTlogProof(deletion.tlog_proof);
+        ASSERT_FALSE(proof.proof.empty());
+        proof.proof.front()[0] ^= 1;
+        deletion.tlog_proof = audit::TlogProof(proof.index, proof.proof, proof.checkpoint_note);
+      },
+      // A checkpoint over another tree of the same size, the same in both places.
+      [](client::TenantDeletion& deletion) {
+        const audit::ParsedTlogProof proof = *audit::ParseTlogProof(deletion.tlog_proof);
+        audit::Note note = *audit::ParseNote(proof.checkpoint_note);
+        audit::Checkpoint checkpoint = *audit::ParseCheckpointText(note.text);
+        checkpoint.root[0] ^= 1;
+        const std::string text = audit::CheckpointText(checkpoint);
+        deletion.checkpoint = text + deletion.checkpoint.substr(note.text.size());
+        deletion.tlog_proof = audit::TlogProof(proof.index, proof.proof, deletion.checkpoint);
+      },
+      // The last certificate of the log, included as it should be, and of another kind.
+      [&](client::TenantDeletion& deletion) {
+        Fill({"c"});
+        EXPECT_TRUE(server_->Forget({.name = {"t", "m"}, .ids = {"c"}}).ok());
+        deletion.certificate_id = server_->log.back().id;
+        deletion.envelope = server_->log.back().envelope;
+        deletion.checkpoint = server_->GetCheckpoint("t")->note;
+        deletion.tlog_proof =
+            server_->GetInclusionProof({.tenant = "t", .certificate_id = deletion.certificate_id})
+                ->tlog_proof;
+      },
   };
   for (size_t i = 0; i < lies.size(); ++i) {
     Fill({"a"});
@@ -151,12 +181,51 @@ TEST_F(DeleteTenantTest, SaysWhereTheProofIsAfterALostAnswer) {
     EXPECT_EQ(result.err.find("docs/operations.md") == std::string::npos, asked_in_vain)
         << result.err;
     const bool open = code != absl::StatusCode::kNotFound && !asked_in_vain;
-    EXPECT_EQ(result.err.find("it may have happened") != std::string::npos, open) << result.err;
+    EXPECT_EQ(result.err.find("send it again until") != std::string::npos, open) << result.err;
   }
   // A folder that was there before stays.
   std::filesystem::create_directory(folder);
   Run({"tenant", "delete", "t", "--yes", "--out", folder});
   EXPECT_TRUE(std::filesystem::exists(folder));
+}
+
+// After a deletion that stopped on the way the tenant is not to be seen, and asking for it again is
+// what ends it: with consent, not only with --yes.
+TEST_F(DeleteTenantTest, ADeletionThatBeganCanBeEndedByAPerson) {
+  server_->failures["GetTenant"] = absl::NotFoundError("tenant: there is none with this name");
+  const std::string folder = folder_ + "/closed";
+  const std::vector<std::string> verb = {"tenant", "delete", "t", "--out", folder};
+  EXPECT_EQ(Run(verb).status, kExitUsage);
+  terminal_ = true;
+  EXPECT_EQ(Run(verb, "n\n").status, kExitUsage);
+  EXPECT_THAT(server_->calls, Not(Contains("DeleteTenant")));
+  const CliResult result = Run(verb, "y\n");
+  EXPECT_EQ(result.status, kExitOk) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("began and did not"));
+  EXPECT_THAT(result.err, HasSubstr("signatures are not checked"));
+  ExpectProves(ReadFile(folder + "/closing.envelope.json"),
+               ReadFile(folder + "/closing.tlog-proof"));
+  // There is really none.
+  const CliResult again = Run({"tenant", "delete", "t"}, "y\n");
+  EXPECT_EQ(again.status, kExitRpcBase + 5) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("docs/operations.md"));
+  // Anything else that the preview meets is the answer.
+  server_->failures["GetTenant"] = absl::UnavailableError("quarantined");
+  EXPECT_EQ(Run({"tenant", "delete", "t"}, "y\n").status, kExitRpcBase + 14);
+}
+
+TEST_F(DeleteTenantTest, SoCanThatOfAMemory) {
+  server_->failures["GetMemory"] = absl::NotFoundError("memory: there is none with this name");
+  terminal_ = true;
+  EXPECT_EQ(RunIn({"memory", "delete"}, "n\n").status, kExitUsage);
+  EXPECT_THAT(server_->calls, Not(Contains("DeleteMemory")));
+  server_->failures["DeleteMemory"] = absl::UnavailableError("not yet");
+  const CliResult stopped = RunIn({"memory", "delete"}, "y\n");
+  EXPECT_EQ(stopped.status, kExitRpcBase + 14);
+  EXPECT_THAT(stopped.err, HasSubstr("send it again until"));
+  server_->failures.erase("DeleteMemory");
+  EXPECT_EQ(RunIn({"memory", "delete"}, "y\n").status, kExitOk);
+  EXPECT_EQ(RunIn({"memory", "delete"}, "y\n").status, kExitRpcBase + 5);
 }
 
 }  // namespace
