@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
-#include "store/validation.h"
+#include "store/schema.h"
 #include "store/vault/sealing.h"
 
 namespace lethe::store {
@@ -51,8 +51,7 @@ absl::StatusOr<uint64_t> SlotTaker::Take() {
 
 absl::Status SlotTaker::Finish() {
   if (next_ == first_) return absl::OkStatus();
-  LETHE_ASSIGN_OR_RETURN(Statement update, database_->Prepare("UPDATE tenant SET next_slot = ?1"));
-  return update.Int(1, ClampToInt64(next_)).Run();
+  return SetNextSlot(*database_, next_);
 }
 
 absl::StatusOr<std::string> RowSealer::Seal(absl::string_view memory_uid,

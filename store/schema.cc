@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "store/token_codec.h"
+#include "store/validation.h"
 #include "store/vault/bytes.h"
 #include "store/vault/sealing.h"
 
@@ -168,6 +169,11 @@ absl::StatusOr<StoredTenant> ReadTenant(Database& database) {
   tenant.next_slot = static_cast<uint64_t>(select.ColumnInt(6));
   tenant.keys_destroyed = select.ColumnInt(7) != 0;
   return tenant;
+}
+
+absl::Status SetNextSlot(Database& database, uint64_t slot) {
+  LETHE_ASSIGN_OR_RETURN(Statement update, database.Prepare("UPDATE tenant SET next_slot = ?1"));
+  return update.Int(1, ClampToInt64(slot)).Run();
 }
 
 absl::StatusOr<SecretBytes> OpenIndexSecret(const Database& database,

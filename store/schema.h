@@ -52,6 +52,9 @@ absl::Status CreateSchema(Database& database, const TenantRecord& tenant, KeySto
 
 absl::StatusOr<StoredTenant> ReadTenant(Database& database);
 
+// Inside the caller's transaction: the first slot that nothing has taken.
+absl::Status SetNextSlot(Database& database, uint64_t slot);
+
 // The key of the keyed hashes. DATA_LOSS when kTenantSlot of `keys` did not seal it.
 absl::StatusOr<SecretBytes> OpenIndexSecret(const Database& database,
                                             const StoredTenant& tenant,

@@ -12,68 +12,19 @@
 #include "store/validation.h"
 
 namespace lethe::store {
-namespace {
-
-// Over the columns of a memory that never change.
-Bytes32 MemoryRowCheck(const MemoryRecord& memory) {
-  return audit::Sha256(absl::StrCat(absl::string_view("lethe-memory-row\0", 17), memory.uid,
-                                    memory.create_time_micros, ",", memory.name.size(), ",",
-                                    memory.name, memory.config));
-}
-
-absl::StatusOr<MemoryRecord> ReadMemory(const Database& database, const Statement& row) {
-  MemoryRecord memory;
-  memory.uid = std::string(row.ColumnText(1));
-  memory.name = std::string(row.ColumnText(2));
-  memory.config = std::string(row.ColumnBlob(3));
-  memory.create_time_micros = row.ColumnInt(4);
-  memory.next_handle = static_cast<uint64_t>(row.ColumnInt(6));
-  if (row.ColumnBlob(5) != audit::AsBytes(MemoryRowCheck(memory))) {
-    return absl::DataLossError(
-        absl::StrCat(database.path(), ": table memories, row ", row.ColumnInt(0),
-                     ": does not match its check value; restore the file from a backup"));
-  }
-  return memory;
-}
-
-constexpr absl::string_view kSelectMemory =
-    "SELECT key, uid, name, config, create_time, row_check, next_handle FROM memories WHERE ";
-
-}  // namespace
-
 // --- Memories
 
 absl::Status SqliteTenant::CreateMemory(const MemoryRecord& memory) {
   LETHE_RETURN_IF_ERROR(CheckHex("memory.uid", memory.uid, 32));
   LETHE_RETURN_IF_ERROR(CheckLength("memory.name", memory.name, 1, kMaxNameBytes));
   LETHE_RETURN_IF_ERROR(CheckLength("memory.config", memory.config, 0, kMaxBlobBytes));
-  return Change(Kind::kGrow, [&]() -> absl::Status {
-    LETHE_ASSIGN_OR_RETURN(
-        Statement insert,
-        database_->Prepare("INSERT INTO memories (uid, name, config, create_time, row_check,"
-                           " next_handle) VALUES (?1, ?2, ?3, ?4, ?5, 1)"));
-    insert.Text(1, memory.uid).Text(2, memory.name).Blob(3, memory.config);
-    insert.Int(4, memory.create_time_micros).Blob(5, audit::AsBytes(MemoryRowCheck(memory)));
-    absl::Status status = insert.Run();
-    if (absl::IsAlreadyExists(status)) {
-      return absl::AlreadyExistsError("memory.name: a memory with this name or uid exists");
-    }
-    return status;
-  });
+  return Change(Kind::kGrow, [&] { return memories_.Create(memory); });
 }
 
 absl::StatusOr<StoredMemory> SqliteTenant::FindMemory(absl::string_view column,
                                                       absl::string_view value) {
   LETHE_RETURN_IF_ERROR(Ready());
-  LETHE_ASSIGN_OR_RETURN(Statement select,
-                         database_->Prepare(absl::StrCat(kSelectMemory, column, " = ?1")));
-  select.Text(1, value);
-  LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
-  if (!row) return absl::NotFoundError(absl::StrCat("no memory with this ", column));
-  StoredMemory memory;
-  memory.key = select.ColumnInt(0);
-  LETHE_ASSIGN_OR_RETURN(memory.record, ReadMemory(*database_, select));
-  return memory;
+  return memories_.Find(column, value);
 }
 
 absl::StatusOr<MemoryRecord> SqliteTenant::GetMemory(absl::string_view uid) {
@@ -90,32 +41,21 @@ absl::StatusOr<std::vector<MemoryRecord>> SqliteTenant::ListMemories(absl::strin
                                                                      uint32_t limit) {
   LETHE_RETURN_IF_ERROR(Ready());
   LETHE_RETURN_IF_ERROR(CheckPageSize("limit", limit));
-  LETHE_ASSIGN_OR_RETURN(Statement select, database_->Prepare(absl::StrCat(
-                                               kSelectMemory, "name > ?1 ORDER BY name LIMIT ?2")));
-  select.Text(1, after_name).Int(2, limit);
+  LETHE_ASSIGN_OR_RETURN(std::vector<StoredMemory> stored, memories_.List(after_name, limit));
   std::vector<MemoryRecord> memories;
-  while (true) {
-    LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
-    if (!row) return memories;
-    LETHE_ASSIGN_OR_RETURN(MemoryRecord memory, ReadMemory(*database_, select));
-    memories.push_back(std::move(memory));
-  }
+  memories.reserve(stored.size());
+  for (StoredMemory& memory : stored) memories.push_back(std::move(memory.record));
+  return memories;
 }
 
 absl::StatusOr<uint64_t> SqliteTenant::CountMemories() {
   LETHE_RETURN_IF_ERROR(Ready());
-  LETHE_ASSIGN_OR_RETURN(const int64_t count, database_->QueryInt("SELECT count(*) FROM memories"));
-  return static_cast<uint64_t>(count);
+  return memories_.Count();
 }
 
 absl::StatusOr<MemoryCounts> SqliteTenant::CountMemory(absl::string_view uid) {
   LETHE_ASSIGN_OR_RETURN(const StoredMemory memory, FindMemory("uid", uid));
   return tokens_.Count(memory);
-}
-
-absl::Status SqliteTenant::RunForMemory(absl::string_view sql, const StoredMemory& memory) {
-  LETHE_ASSIGN_OR_RETURN(Statement statement, database_->Prepare(sql));
-  return statement.Int(1, memory.key).Run();
 }
 
 absl::StatusOr<EraseResult> SqliteTenant::DeleteMemory(const DeleteMemoryRequest& request) {
@@ -127,7 +67,7 @@ absl::StatusOr<EraseResult> SqliteTenant::DeleteMemory(const DeleteMemoryRequest
     if (result.erased != 0 && !request.certificate.has_value()) {
       return absl::InvalidArgumentError("certificate: required, since the memory holds tokens");
     }
-    LETHE_RETURN_IF_ERROR(RunForMemory("DELETE FROM memories WHERE key = ?1", memory));
+    LETHE_RETURN_IF_ERROR(memories_.Remove(memory));
     if (request.certificate.has_value()) {
       LETHE_RETURN_IF_ERROR(log_.Append(*request.certificate));
       const ErasedTokens gone{request.memory_uid, true, {}};
@@ -164,10 +104,8 @@ absl::Status SqliteTenant::InsertRows(const StoredMemory& memory,
                                       std::span<const TokenRow> rows,
                                       SlotTaker& taker) {
   LETHE_RETURN_IF_ERROR(tokens_.Insert(memory, rows, taker));
-  LETHE_ASSIGN_OR_RETURN(Statement advance,
-                         database_->Prepare("UPDATE memories SET next_handle = ?2 WHERE key = ?1"));
   const uint64_t next_handle = rows.back().handle + 1;
-  LETHE_RETURN_IF_ERROR(advance.Int(1, memory.key).Int(2, ClampToInt64(next_handle)).Run());
+  LETHE_RETURN_IF_ERROR(memories_.SetNextHandle(memory, next_handle));
   return vault_->anchor()->RaiseHandles(next_handle);
 }
 

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "store/anchor.h"
 #include "store/certificate_log.h"
+#include "store/memory_table.h"
 #include "store/outbox.h"
 #include "store/row_keys.h"
 #include "store/schema.h"
@@ -26,6 +27,21 @@
 #include "store/token_table.h"
 
 namespace lethe::store {
+
+// INVALID_ARGUMENT for what is missing.
+absl::Status CheckOptions(const SqliteTenantOptions& options);
+TenantVault::Place PlaceOf(const SqliteTenantOptions& options, const TenantRecord& tenant);
+
+// `<dir>/tenant.db` with the checks that need no vault: that it is ours, of the expected name, and
+// that its log is whole.
+struct TenantFile {
+  std::unique_ptr<Database> database;
+  StoredTenant tenant;
+};
+absl::StatusOr<TenantFile> OpenTenantFile(const std::string& dir,
+                                          const SqliteTenantOptions& options);
+// That the vault has every key that rows have taken.
+absl::Status CheckTaken(const Database& database, const StoredTenant& tenant, const KeyStore& keys);
 
 class SqliteTenant final : public TenantStore {
  public:
@@ -91,7 +107,6 @@ class SqliteTenant final : public TenantStore {
   // indeterminate one. The quota holds for kGrow only.
   absl::Status Change(Kind kind, absl::FunctionRef<absl::Status()> body);
   absl::StatusOr<StoredMemory> FindMemory(absl::string_view column, absl::string_view value);
-  absl::Status RunForMemory(absl::string_view sql, const StoredMemory& memory);
   absl::Status InsertRequest(const RequestRecord& request);
   // Inside a transaction.
   absl::Status InsertRows(const StoredMemory& memory,
@@ -110,6 +125,7 @@ class SqliteTenant final : public TenantStore {
   TenantRecord tenant_;
   bool keys_destroyed_;
   SqliteTenantOptions options_;
+  MemoryTable memories_;
   TokenTable tokens_;
   Outbox outbox_;
   CertificateLog log_;

@@ -21,18 +21,11 @@ constexpr absl::string_view kClosed = "the tenant is closed: its log can be read
 
 std::string FileOf(const std::string& dir) { return absl::StrCat(dir, "/tenant.db"); }
 
-TenantVault::Place PlaceOf(const SqliteTenantOptions& options, const TenantRecord& tenant) {
-  return {options.vault, tenant.uid, options.kms, tenant.log_origin};
-}
-
-absl::Status CheckOptions(const SqliteTenantOptions& options) {
-  if (options.vault.empty()) return absl::InvalidArgumentError("options.vault: the path is empty");
-  if (!options.kms) return absl::InvalidArgumentError("options.kms: required");
-  return absl::OkStatus();
-}
+constexpr absl::string_view kOlderAdvice =
+    "; put the present tenant.db back, or restore a backup, which does the erasures again";
 
 // That the log continues the anchor, which it may be ahead of by the certificate that a crash came
-// behind; the anchor then follows. The last of the checks, since it may write.
+// behind; the anchor then follows.
 absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, Anchor& anchor) {
   CertificateLog log(&database, tenant.record.log_origin);
   Outbox outbox(&database);
@@ -43,15 +36,16 @@ absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, Anchor&
         absl::StrCat(database.path(), ": its log has ", head.count, " certificates, but ", size,
                      " were written (", anchor.path(),
                      "): it is an older copy, in which what was erased since"
-                     " is not; put the present tenant.db back"));
+                     " is not",
+                     kOlderAdvice));
   }
   if (size > 0) {
     LETHE_ASSIGN_OR_RETURN(const std::vector<Bytes32> leaf, log.Nodes(0, size - 1, 1));
     // A leaf names the one before it, so one leaf stands for all that are before it.
     if (leaf.empty() || leaf.front() != anchor.head().leaf_hash) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          database.path(), ": its log is another than the one that was written (", anchor.path(),
-          "): certificate ", size - 1, " differs; put the present tenant.db back"));
+      return absl::FailedPreconditionError(
+          absl::StrCat(database.path(), ": its log is another than the one that was written (",
+                       anchor.path(), "): certificate ", size - 1, " differs", kOlderAdvice));
     }
   }
   if (size == head.count) return absl::OkStatus();
@@ -72,23 +66,25 @@ absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, Anchor&
   return anchor.Append({&entry, 1}, head.checkpoint);
 }
 
+// The last of the checks, since it may write.
+absl::Status BringAnchorUp(Database& database, const StoredTenant& tenant, Anchor& anchor) {
+  LETHE_RETURN_IF_ERROR(CheckAnchor(database, tenant, anchor));
+  // An anchor that was put back may have an older bound with as many certificates.
+  LETHE_ASSIGN_OR_RETURN(const uint64_t next_handle, MemoryTable(&database).LargestNextHandle());
+  return anchor.RaiseHandles(next_handle);
+}
+
 // Of the two files one may have been put back from a copy without the other.
 absl::Status CheckFit(const Database& database, const StoredTenant& tenant, KeyStore& keys) {
-  const uint64_t taken = tenant.next_slot - 1;
-  if (taken > keys.slots()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        database.path(), ": its rows have taken ", taken, " keys, but the vault has only ",
-        keys.slots(), ": keys.db is an older copy or another's; put the present keys.db back"));
-  }
+  LETHE_RETURN_IF_ERROR(CheckTaken(database, tenant, keys));
   // What no transaction has taken, no erasure can have destroyed: all of it must be alive.
-  uint64_t last = taken;
+  uint64_t last = tenant.next_slot - 1;
   while (last < keys.slots()) {
     LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> page, keys.LiveSlots(last, kMaxPageSize));
     if (page.empty() || page.back() != last + page.size()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(database.path(),
-                       ": keys that it has not used yet are destroyed: it is an older copy;"
-                       " put the present tenant.db back"));
+      return absl::FailedPreconditionError(absl::StrCat(
+          database.path(), ": keys that it has not used yet are destroyed: it is an older copy",
+          kOlderAdvice));
     }
     last = page.back();
   }
@@ -96,6 +92,42 @@ absl::Status CheckFit(const Database& database, const StoredTenant& tenant, KeyS
 }
 
 }  // namespace
+
+absl::Status CheckOptions(const SqliteTenantOptions& options) {
+  if (options.vault.empty()) return absl::InvalidArgumentError("options.vault: the path is empty");
+  if (!options.kms) return absl::InvalidArgumentError("options.kms: required");
+  return absl::OkStatus();
+}
+
+TenantVault::Place PlaceOf(const SqliteTenantOptions& options, const TenantRecord& tenant) {
+  return {options.vault, tenant.uid, options.kms, tenant.log_origin};
+}
+
+absl::StatusOr<TenantFile> OpenTenantFile(const std::string& dir,
+                                          const SqliteTenantOptions& options) {
+  TenantFile file;
+  LETHE_ASSIGN_OR_RETURN(file.database,
+                         Database::Open(FileOf(dir), Database::Mode::kOpen, kTenantIdentity));
+  LETHE_ASSIGN_OR_RETURN(file.tenant, ReadTenant(*file.database));
+  const TenantRecord& record = file.tenant.record;
+  if (!options.expected_name.empty() && record.name != options.expected_name) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(file.database->path(), ": is the file of another tenant, '", record.name,
+                     "'; put this tenant's file in its place"));
+  }
+  LETHE_RETURN_IF_ERROR(CertificateLog(file.database.get(), record.log_origin).CheckWhole());
+  return file;
+}
+
+absl::Status CheckTaken(const Database& database,
+                        const StoredTenant& tenant,
+                        const KeyStore& keys) {
+  const uint64_t taken = tenant.next_slot - 1;
+  if (taken <= keys.slots()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      database.path(), ": its rows have taken ", taken, " keys, but the vault has only ",
+      keys.slots(), ": keys.db is an older copy or another's; put the present keys.db back"));
+}
 
 SqliteTenant::SqliteTenant(std::unique_ptr<Database> database,
                            std::unique_ptr<TenantVault> vault,
@@ -107,6 +139,7 @@ SqliteTenant::SqliteTenant(std::unique_ptr<Database> database,
       tenant_(tenant.record),
       keys_destroyed_(tenant.keys_destroyed),
       options_(options),
+      memories_(database_.get()),
       tokens_(database_.get(), keys(), tenant_.uid, index_secret),
       outbox_(database_.get()),
       log_(database_.get(), tenant_.log_origin) {}
@@ -332,24 +365,18 @@ absl::StatusOr<std::unique_ptr<TenantStore>> CreateTenantStore(const std::string
 absl::StatusOr<std::unique_ptr<TenantStore>> OpenTenantStore(const std::string& dir,
                                                              const SqliteTenantOptions& options) {
   LETHE_RETURN_IF_ERROR(CheckOptions(options));
-  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
-                         Database::Open(FileOf(dir), Database::Mode::kOpen, kTenantIdentity));
-  LETHE_ASSIGN_OR_RETURN(const StoredTenant tenant, ReadTenant(*database));
-  if (!options.expected_name.empty() && tenant.record.name != options.expected_name) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(database->path(), ": is the file of another tenant, '", tenant.record.name,
-                     "'; put this tenant's file in its place"));
-  }
-  LETHE_RETURN_IF_ERROR(CertificateLog(database.get(), tenant.record.log_origin).CheckWhole());
+  LETHE_ASSIGN_OR_RETURN(TenantFile file, OpenTenantFile(dir, options));
+  const StoredTenant& tenant = file.tenant;
+  Database& database = *file.database;
   std::unique_ptr<TenantVault> vault;
   SecretBytes secret(kIndexSecretBytes);
   if (tenant.record.state == TenantState::kOpen) {
     LETHE_ASSIGN_OR_RETURN(vault, TenantVault::Open(PlaceOf(options, tenant.record)));
-    LETHE_RETURN_IF_ERROR(CheckFit(*database, tenant, *vault->keys()));
-    LETHE_ASSIGN_OR_RETURN(secret, OpenIndexSecret(*database, tenant, *vault->keys()));
-    LETHE_RETURN_IF_ERROR(CheckAnchor(*database, tenant, *vault->anchor()));
+    LETHE_RETURN_IF_ERROR(CheckFit(database, tenant, *vault->keys()));
+    LETHE_ASSIGN_OR_RETURN(secret, OpenIndexSecret(database, tenant, *vault->keys()));
+    LETHE_RETURN_IF_ERROR(BringAnchorUp(database, tenant, *vault->anchor()));
   }
-  return std::make_unique<SqliteTenant>(std::move(database), std::move(vault), tenant, secret,
+  return std::make_unique<SqliteTenant>(std::move(file.database), std::move(vault), tenant, secret,
                                         options);
 }
 

@@ -159,38 +159,91 @@ absl::Status TokenTable::InsertPart(const StoredMemory& memory,
   return absl::OkStatus();
 }
 
+class TokenTable::Eraser {
+ public:
+  static absl::StatusOr<Eraser> Begin(Database* database, const StoredMemory& memory) {
+    LETHE_ASSIGN_OR_RETURN(Statement erase,
+                           database->Prepare("DELETE FROM tokens WHERE memory = ?1 AND handle = ?2"
+                                             " RETURNING id_key, subject_key, slot"));
+    LETHE_ASSIGN_OR_RETURN(
+        Statement bury,
+        database->Prepare("INSERT OR REPLACE INTO tombstones (memory, id_key) VALUES (?1, ?2)"));
+    return Eraser(memory.key, std::move(erase), std::move(bury));
+  }
+
+  // Nothing when the row is not there.
+  absl::StatusOr<std::optional<ErasedRow>> Erase(uint64_t handle) {
+    std::optional<ErasedRow> erased;
+    erase_.Reset();
+    erase_.Int(1, memory_).Int(2, ClampToInt64(handle));
+    LETHE_ASSIGN_OR_RETURN(const bool row, erase_.Step());
+    if (!row) return erased;
+    bury_.Int(1, memory_).Blob(2, erase_.ColumnBlob(0));
+    erased.emplace();
+    if (!erase_.ColumnIsNull(1)) erased->subject_key = std::string(erase_.ColumnBlob(1));
+    erased->slot = static_cast<uint64_t>(erase_.ColumnInt(2));
+    LETHE_ASSIGN_OR_RETURN(const bool another, erase_.Step());  // to its end, as Reset may undo
+    LETHE_CHECK(!another);                                      // handles are unique
+    LETHE_RETURN_IF_ERROR(bury_.Run());
+    return erased;
+  }
+
+ private:
+  Eraser(int64_t memory, Statement erase, Statement bury)
+      : memory_(memory), erase_(std::move(erase)), bury_(std::move(bury)) {}
+  int64_t memory_;
+  Statement erase_;
+  Statement bury_;
+};
+
 absl::StatusOr<std::vector<uint64_t>> TokenTable::Erase(const StoredMemory& memory,
                                                         std::span<const uint64_t> handles,
                                                         SlotTaker& taker) {
   std::set<uint64_t> slots;
   std::set<std::string> subjects;
   {
-    LETHE_ASSIGN_OR_RETURN(Statement erase,
-                           database_->Prepare("DELETE FROM tokens WHERE memory = ?1 AND handle = ?2"
-                                              " RETURNING id_key, subject_key, slot"));
-    LETHE_ASSIGN_OR_RETURN(
-        Statement bury,
-        database_->Prepare("INSERT OR REPLACE INTO tombstones (memory, id_key) VALUES (?1, ?2)"));
+    LETHE_ASSIGN_OR_RETURN(Eraser eraser, Eraser::Begin(database_, memory));
     for (size_t i = 0; i < handles.size(); ++i) {
-      erase.Reset();
-      erase.Int(1, memory.key).Int(2, ClampToInt64(handles[i]));
-      LETHE_ASSIGN_OR_RETURN(const bool row, erase.Step());
-      if (!row) {
+      LETHE_ASSIGN_OR_RETURN(std::optional<ErasedRow> row, eraser.Erase(handles[i]));
+      if (!row.has_value()) {
         return absl::NotFoundError(absl::StrCat("handles[", i, "]: ", handles[i],
                                                 " is not in this memory, or named twice"));
       }
-      bury.Int(1, memory.key).Blob(2, erase.ColumnBlob(0));
-      if (!erase.ColumnIsNull(1)) subjects.insert(std::string(erase.ColumnBlob(1)));
-      slots.insert(static_cast<uint64_t>(erase.ColumnInt(2)));
-      LETHE_ASSIGN_OR_RETURN(const bool another, erase.Step());  // to its end, as Reset may undo
-      LETHE_CHECK(!another);                                     // handles are unique
-      LETHE_RETURN_IF_ERROR(bury.Run());
+      if (row->subject_key.has_value()) subjects.insert(*std::move(row->subject_key));
+      slots.insert(row->slot);
     }
   }
   for (const std::string& subject_key : subjects) {
     LETHE_RETURN_IF_ERROR(SealAnew(memory, subject_key, taker));
   }
   return std::vector<uint64_t>(slots.begin(), slots.end());
+}
+
+absl::StatusOr<uint64_t> TokenTable::EraseAgain(const StoredMemory& memory,
+                                                std::span<const uint64_t> handles) {
+  uint64_t erased = 0;
+  LETHE_ASSIGN_OR_RETURN(Eraser eraser, Eraser::Begin(database_, memory));
+  for (const uint64_t handle : handles) {
+    LETHE_ASSIGN_OR_RETURN(const std::optional<ErasedRow> row, eraser.Erase(handle));
+    if (row.has_value()) ++erased;
+  }
+  return erased;
+}
+
+absl::StatusOr<uint64_t> TokenTable::RemoveUnder(absl::FunctionRef<bool(uint64_t slot)> gone) {
+  std::vector<int64_t> rows;
+  {
+    LETHE_ASSIGN_OR_RETURN(Statement select, database_->Prepare("SELECT rowid, slot FROM tokens"));
+    while (true) {
+      LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
+      if (!row) break;
+      if (gone(static_cast<uint64_t>(select.ColumnInt(1)))) rows.push_back(select.ColumnInt(0));
+    }
+  }
+  LETHE_ASSIGN_OR_RETURN(Statement remove,
+                         database_->Prepare("DELETE FROM tokens WHERE rowid = ?1"));
+  for (const int64_t row : rows) LETHE_RETURN_IF_ERROR(remove.Int(1, row).Run());
+  return rows.size();
 }
 
 absl::Status TokenTable::SealAnew(const StoredMemory& memory,

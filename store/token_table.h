@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "store/memory_table.h"
 #include "store/row_keys.h"
 #include "store/sqlite.h"
 #include "store/tenant_store.h"
@@ -21,12 +22,6 @@
 #include "store/vault/secret_bytes.h"
 
 namespace lethe::store {
-
-// A memory as this file knows it.
-struct StoredMemory {
-  int64_t key = 0;  // memories.key
-  MemoryRecord record;
-};
 
 class TokenTable {
  public:
@@ -45,6 +40,13 @@ class TokenTable {
   absl::StatusOr<std::vector<uint64_t>> Erase(const StoredMemory& memory,
                                               std::span<const uint64_t> handles,
                                               SlotTaker& taker);
+  // For a restore: deletes those of the rows that are there, leaves tombstones, and lets what
+  // remains of their subjects as it is. Returns how many there were.
+  absl::StatusOr<uint64_t> EraseAgain(const StoredMemory& memory,
+                                      std::span<const uint64_t> handles);
+  // Deletes the rows of all memories under slots that `gone` says, without tombstones. Cost
+  // O(tokens). Returns how many there were.
+  absl::StatusOr<uint64_t> RemoveUnder(absl::FunctionRef<bool(uint64_t slot)> gone);
   struct ErasedMemory {
     uint64_t rows = 0;
     std::vector<uint64_t> slots;  // distinct
@@ -77,6 +79,12 @@ class TokenTable {
   absl::StatusOr<TokenRow> Decode(const StoredMemory& memory, const StoredRow& row);
   absl::StatusOr<std::string> Open(const StoredMemory& memory, const StoredRow& row);
   absl::Status Damaged(const StoredMemory& memory, uint64_t handle, absl::string_view what) const;
+  struct ErasedRow {
+    std::optional<std::string> subject_key;
+    uint64_t slot = 0;
+  };
+  // Deletes rows by handle and leaves tombstones; lives inside the transaction.
+  class Eraser;
   // The slot of the subject's live rows; a new one when there are none.
   absl::StatusOr<uint64_t> SlotOfSubject(const StoredMemory& memory,
                                          const IndexHash& subject_key,
