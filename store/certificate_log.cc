@@ -257,6 +257,19 @@ absl::Status CertificateLog::Append(const CertificateAppend& append) {
   return append.verify(written);
 }
 
+absl::Status CertificateLog::PutBack(const CertificateRecord& record,
+                                     const std::optional<std::string>& next_vkey,
+                                     absl::string_view checkpoint) {
+  LETHE_ASSIGN_OR_RETURN(LogTree::Head head, tree_.Read());
+  head.checkpoint = std::string(checkpoint);
+  LETHE_RETURN_IF_ERROR(InsertRecord(record));
+  for (const TreeNode& node : Extend(head.range, record.leaf_hash)) {
+    LETHE_RETURN_IF_ERROR(tree_.Insert(node));
+  }
+  LETHE_RETURN_IF_ERROR(tree_.Write(head));
+  return next_vkey.has_value() ? InsertKey({record.sequence + 1, *next_vkey}) : absl::OkStatus();
+}
+
 absl::StatusOr<WrittenCertificate> CertificateLog::ReadBack(const CertificateAppend& append,
                                                             const audit::CompactRange& before,
                                                             const LogTree::Head& after,

@@ -5,6 +5,7 @@
 #ifndef LETHE_STORE_CERTIFICATE_LOG_H_
 #define LETHE_STORE_CERTIFICATE_LOG_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,11 @@ class CertificateLog {
   // nodes, range and checkpoint, reads them back, compares every byte, and asks the verifier about
   // what was read back. Cost O(log certificates).
   absl::Status Append(const CertificateAppend& append);
+  // For a restore: writes the next certificate of the log again as it was, unproven; `checkpoint`
+  // is that over the last one that is put back. CheckWhole proves them all.
+  absl::Status PutBack(const CertificateRecord& record,
+                       const std::optional<std::string>& next_vkey,
+                       absl::string_view checkpoint);
   absl::StatusOr<CertificateRecord> Get(absl::string_view id);
   absl::StatusOr<std::vector<CertificateRecord>> List(const CertificateQuery& query);
   absl::StatusOr<std::vector<Bytes32>> Nodes(int level, uint64_t first, uint32_t limit);
