@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include "audit/checkpoint.h"
 #include "audit/export.h"
+#include "audit/key_ledger.h"
 #include "audit/merkle.h"
 #include "core/base/check.h"
 #include "tests/audit/sample.h"
@@ -57,9 +59,14 @@ class SampleLog : public LogSource {
     while (certificates_.size() < size) {
       const uint64_t sequence = certificates_.size();
       if (handovers.count(sequence) == 0) {
-        // Nothing was erased before the second certificate if the first one hands over.
-        const bool nothing = sequence == 1 && handovers.count(0) > 0;
-        Append(nothing ? ShreddedBody() : MixedBody(sequence));
+        CertificateBody body = MixedBody(sequence);
+        // Hand-overs may have taken the place of every erasure that it would name.
+        if (const std::optional<SequenceSpan> span = DestroyedBy(body); span.has_value()) {
+          const auto first = erasures_.lower_bound(span->first);
+          if (first == erasures_.end() || *first > span->last) body = ShreddedBody();
+        }
+        if (IsErasure(body.kind)) erasures_.insert(sequence);
+        Append(std::move(body));
         continue;
       }
       Signer next =
@@ -141,6 +148,7 @@ class SampleLog : public LogSource {
   std::vector<Signer> signers_;
   std::vector<std::pair<uint64_t, VerificationKey>> keys_;
   std::vector<SignedCertificate> certificates_;
+  std::set<uint64_t> erasures_;
   CompactRange range_;
   std::map<std::pair<int, uint64_t>, Digest> nodes_;
   std::string checkpoint_;
