@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What Lethe claims about its log of deletions, measured here, judged by programs that share no code with it.
 # A line a claim, `ok|short CLAIM: FIGURE (bar BAR)`; exits 1 when any is short. Needs a build (bash
-# tests/run.sh), openssl, Go with Debian's golang-golang-x-mod-dev, node and npm; what is missing of Go and of
-# the npm packages is installed, the latter into a temporary folder. About 10 minutes on two cores.
+# tests/run.sh), openssl, Go with Debian's golang-golang-x-mod-dev, Chromium, node and npm; what is missing of Go,
+# Chromium and the npm packages is installed, the last into a temporary folder. About 10 minutes on two cores.
 #
 #   bash tests/show/deletion-log.sh [--full]
 #
@@ -46,14 +46,15 @@ now() { date +%s.%N; }
 since() { awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.2f", b - a }'; }
 
 # --- The judges.
+install() { # PACKAGE...
+  local as_root=()
+  [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 install \
+    --no-install-recommends "$@" >"$work/apt" 2>&1 || { tail -n 3 "$work/apt" >&2; return 1; }
+}
 go_judge() {
-  command -v go >/dev/null && [ -d /usr/share/gocode/src/golang.org/x/mod/sumdb/tlog ] || {
-    as_root=()
-    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 install \
-      --no-install-recommends golang-go golang-golang-x-mod-dev >"$work/apt" 2>&1 ||
-      { tail -n 3 "$work/apt" >&2; return 1; }
-  }
+  command -v go >/dev/null && [ -d /usr/share/gocode/src/golang.org/x/mod/sumdb/tlog ] ||
+    install golang-go golang-golang-x-mod-dev || return 1
   (cd tests/foreign/golog && env GO111MODULE=off GOFLAGS= GOPATH=/usr/share/gocode GOCACHE="$work/gocache" \
     go build -o "$work/golog" .)
 }
@@ -63,8 +64,12 @@ node_judge() {
     @sigstore/verify@4.1.3 @sigstore/bundle@5.0.1 >"$work/npm-log" 2>&1) ||
     { tail -n 3 "$work/npm-log" >&2; return 1; }
 }
+browser_judge() {
+  [ -n "${CHROMIUM:-}" ] || compgen -c | grep -qxE 'chromium|chromium-browser|google-chrome' || install chromium
+}
 go_judge || { echo "deletion-log: no Go judge" >&2; exit 2; }
 node_judge || { echo "deletion-log: no node judge" >&2; exit 2; }
+browser_judge || { echo "deletion-log: no browser" >&2; exit 2; }
 sigstore() { node tests/foreign/sigstore/verify.js "$work/npm" "$@"; }
 
 # --- The vectors.

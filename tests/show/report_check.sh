@@ -3,8 +3,8 @@
 # wide and on A4. Fails when the page is wider than its window, when a text or a drawing sticks out, when
 # labels overlap, when a chart is empty, when a heading is missing, when what needs attention does not come
 # first, or when the page holds something to load or run. With FOLDER, leaves screenshots and the PDF
-# there. Without Chromium ($CHROMIUM, chromium, chromium-browser or google-chrome) it says so and passes:
-# the browser is no dependency of the build.
+# there. Needs Chromium ($CHROMIUM, chromium, chromium-browser or google-chrome), which is no dependency of the
+# build.
 set -euo pipefail
 report=$(realpath "$1")
 work=$(mktemp -d)
@@ -15,7 +15,7 @@ for candidate in chromium chromium-browser google-chrome; do
 done
 if [ -z "$browser" ]; then
   echo "report: not looked at, no Chromium here"
-  exit 0
+  exit 2
 fi
 # The page and the one that measures it are files: the flag lets the second look into the first.
 look() {
