@@ -1,9 +1,10 @@
 // many_tenants FOLDER [TENANTS [TOKENS [DIMENSION [MAX_OPEN]]]]: figures of a server with many
-// tenants, run by hand (docs/adr/0033). Makes TENANTS (2,000) of TOKENS (300) each in FOLDER where
-// they are missing, then starts a service over them and prints the time to start, the first query
-// of each tenant in random order, queries of random tenants under the limit MAX_OPEN (200), what
-// the process takes and what the estimate says. A process a part, so that each begins empty.
-#include <malloc.h>
+// tenants, run by hand (docs/adr/0034, tests/show/erasure.sh). Makes TENANTS (2,000) of TOKENS
+// (300) each in FOLDER unless it is there, then starts a service over them and prints, a
+// `name=value` line a figure, the time to start, the first and second query of each tenant in
+// random order with all of them open, queries of random tenants under the limit MAX_OPEN (200),
+// what the process takes, what the estimate says, and whether digests are the same after unloading.
+// A process a part, so that each begins empty.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,14 +22,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/service/service.h"
-#include "store/schema.h"
-#include "store/sqlite.h"
 
 namespace lethe::service {
 namespace {
 
-constexpr size_t kSeeds = 8;  // different tenants; the others are copies of them
 constexpr size_t kThreads = 4;
+constexpr size_t kBatch = 10'000;
 
 struct Plan {
   std::string folder;
@@ -49,10 +48,6 @@ void Must(const absl::Status& status) {
 }
 
 std::string NameOf(size_t tenant) { return absl::StrCat("tenant-", tenant); }
-
-std::string FolderOf(const Plan& plan, size_t tenant) {
-  return absl::StrCat(plan.folder, "/tenants/", NameOf(tenant));
-}
 
 double MiB(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -88,45 +83,45 @@ std::vector<double> RandomKey(std::mt19937_64& random, uint32_t dimension) {
   return key;
 }
 
-void Make(const Plan& plan) {
-  {
-    Server server(plan, {});
-    for (size_t seed = 0; seed < kSeeds; ++seed) {
-      std::mt19937_64 random(seed);
-      Must(server->CreateTenant(NameOf(seed), {}));
-      MemoryConfig config;
-      config.kernel = kernel::Kernel{kernel::KernelKind::kRbf, 0.5 / plan.dimension};
-      config.capacity = std::max(2.0, static_cast<double>(plan.tokens) / 20);
-      config.key_dimension = plan.dimension;
-      config.value_dimension = 8;
-      Must(server->CreateMemory(NameOf(seed), "m", config, {}));
-      std::vector<TokenInput> tokens(plan.tokens);
-      for (size_t i = 0; i < tokens.size(); ++i) {
-        tokens[i].id = absl::StrCat("token-", i);
-        tokens[i].subject = absl::StrCat("subject-", i % 50);
-        tokens[i].key = RandomKey(random, plan.dimension);
-        tokens[i].value = RandomKey(random, 8);
-      }
-      for (size_t at = 0; at < tokens.size(); at += 10000) {
-        const auto begin = tokens.begin() + static_cast<ptrdiff_t>(at);
-        const auto end =
-            tokens.begin() + static_cast<ptrdiff_t>(std::min(tokens.size(), at + 10000));
-        Must(server->Insert(NameOf(seed), "m", std::vector<TokenInput>(begin, end), {}));
-      }
-      ForgetInput forget;
-      forget.tenant = NameOf(seed);
-      forget.memory = "m";
-      forget.target = ForgetSubject{"subject-7"};
-      Must(server->Forget(forget, {}));
+void MakeTenant(Server& server, const Plan& plan, size_t tenant) {
+  const std::string name = NameOf(tenant);
+  std::mt19937_64 random(tenant);
+  Must(server->CreateTenant(name, {}));
+  MemoryConfig config;
+  config.kernel = kernel::Kernel{kernel::KernelKind::kRbf, 0.5 / plan.dimension};
+  config.capacity = std::max(2.0, static_cast<double>(plan.tokens) / 20);
+  config.key_dimension = plan.dimension;
+  config.value_dimension = 8;
+  Must(server->CreateMemory(name, "m", config, {}));
+  for (size_t from = 0; from < plan.tokens; from += kBatch) {
+    std::vector<TokenInput> batch(std::min(kBatch, plan.tokens - from));
+    for (size_t i = 0; i < batch.size(); ++i) {
+      batch[i].id = absl::StrCat("token-", from + i);
+      batch[i].subject = absl::StrCat("subject-", (from + i) % 50);
+      batch[i].key = RandomKey(random, plan.dimension);
+      batch[i].value = RandomKey(random, 8);
     }
+    Must(server->Insert(name, "m", std::move(batch), {}));
   }
-  for (size_t tenant = kSeeds; tenant < plan.tenants; ++tenant) {
-    const std::string copy = FolderOf(plan, tenant);
-    std::filesystem::copy(FolderOf(plan, tenant % kSeeds), copy);
-    const auto database = Must(store::Database::Open(
-        absl::StrCat(copy, "/tenant.db"), store::Database::Mode::kOpen, store::kTenantIdentity));
-    Must(database->Execute(absl::StrCat("UPDATE tenant SET name = '", NameOf(tenant), "'")));
+  ForgetInput forget;
+  forget.tenant = name;
+  forget.memory = std::string("m");
+  forget.target = ForgetSubject{"subject-7"};
+  Must(server->Forget(forget, {}));
+}
+
+void Make(const Plan& plan) {
+  const absl::Time begin = absl::Now();
+  Server server(plan, {.max_open = plan.max_open});
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (size_t i = t; i < plan.tenants; i += kThreads) MakeTenant(server, plan, i);
+    });
   }
+  for (std::thread& thread : threads) thread.join();
+  std::printf("made_in_seconds=%.1f\n", absl::ToDoubleSeconds(absl::Now() - begin));
+  Must(server->Checkpoint());
 }
 
 // Asks the tenants in this order from several threads; milliseconds of each query.
@@ -156,38 +151,51 @@ void Print(const std::string& what, std::vector<double> milliseconds) {
   const auto at = [&](double share) {
     return milliseconds[static_cast<size_t>(share * static_cast<double>(milliseconds.size() - 1))];
   };
-  std::printf("%-34s p50 %8.3f ms   p99 %8.3f ms   max %8.3f ms\n", what.c_str(), at(0.5), at(0.99),
-              at(1.0));
+  std::printf("%s_p50_ms=%.3f\n%s_p99_ms=%.3f\n", what.c_str(), at(0.5), what.c_str(), at(0.99));
 }
 
-void PrintSizes(Server& server) {
+void PrintSizes(const std::string& what, Server& server) {
   const TenantRegistry::Counts counts = server->OpenTenantCounts();
-  std::printf("%-34s %zu open, resident %.0f MiB, in use by malloc %.0f MiB, estimated %.0f MiB\n",
-              "", counts.open, MiB(Resident()), MiB(mallinfo2().uordblks), MiB(counts.bytes));
+  std::printf("%s_open=%zu\n%s_resident_mib=%.0f\n%s_estimated_mib=%.0f\n", what.c_str(),
+              counts.open, what.c_str(), MiB(Resident()), what.c_str(), MiB(counts.bytes));
+}
+
+std::vector<std::string> Digests(Server& server, const std::vector<size_t>& tenants) {
+  std::vector<std::string> digests;
+  for (size_t tenant : tenants) {
+    digests.push_back(Must(server->Describe(NameOf(tenant), "m", false, {})).state_digest);
+  }
+  return digests;
 }
 
 void All(const Plan& plan) {
   const absl::Time begin = absl::Now();
   Server server(plan, {.max_open = plan.tenants, .max_bytes = uint64_t{64} << 30});
-  std::printf("%-34s %.3f s for %zu tenants, resident %.0f MiB\n", "start",
-              absl::ToDoubleSeconds(absl::Now() - begin), plan.tenants, MiB(Resident()));
+  std::printf("start_seconds=%.3f\n", absl::ToDoubleSeconds(absl::Now() - begin));
   std::vector<size_t> order(plan.tenants);
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::shuffle(order.begin(), order.end(), std::mt19937_64(1));
-  Print("first query of each tenant", AskAll(server, plan, order));
-  PrintSizes(server);
+  Print("first_query", AskAll(server, plan, order));
+  PrintSizes("all", server);
   std::shuffle(order.begin(), order.end(), std::mt19937_64(2));
-  Print("second query, all open", AskAll(server, plan, order));
+  Print("second_query", AskAll(server, plan, order));
 }
 
+// The first tenants' digests before and after others have taken their places.
 void Limited(const Plan& plan) {
   Server server(plan, {.max_open = plan.max_open});
+  std::vector<size_t> first(std::min<size_t>(plan.tenants, 20));
+  for (size_t i = 0; i < first.size(); ++i) first[i] = i;
+  const std::vector<std::string> before = Digests(server, first);
   std::vector<size_t> order(plan.tenants);
   std::mt19937_64 random(3);
   for (size_t& tenant : order) tenant = random() % plan.tenants;
-  Print(absl::StrCat("random tenants, ", plan.max_open, " open at most"),
-        AskAll(server, plan, order));
-  PrintSizes(server);
+  Print("limited_query", AskAll(server, plan, order));
+  PrintSizes("limited", server);
+  const std::vector<std::string> after = Digests(server, first);
+  size_t equal = 0;
+  for (size_t i = 0; i < first.size(); ++i) equal += static_cast<size_t>(before[i] == after[i]);
+  std::printf("equal_digests=%zu/%zu\n", equal, first.size());
 }
 
 void InProcess(const std::function<void()>& part) {
