@@ -11,9 +11,11 @@
 // keeps the handles and the slots of the keys.
 //
 // An entry comes in after the database has committed it and before anybody is told. So the anchor
-// is never ahead of the database that it belongs to, and may be one entry behind it after a crash;
-// OpenTenantStore then brings it up to date. Handles are noted before they are given out, a block
-// of kHandleBlock at a time, so that no restore gives one out again.
+// is never ahead of the database that it belongs to. It may be one entry behind it after a crash,
+// and any number when it was put back from a copy; OpenTenantStore then brings it up to date. Of
+// erasures that are over by then it does not learn the handles and slots, which only tell erased
+// rows of a copy from rows that lost their key with them. Handles are noted before they are given
+// out, a block of kHandleBlock at a time, so that no restore gives one out again.
 //
 // Ensures: sequences are dense from 0; OK from Append and RaiseHandles means durable. Cost: Append
 // one commit; Visit O(entries). Errors: those of store/sqlite.h; FAILED_PRECONDITION for an anchor
@@ -50,11 +52,12 @@ inline constexpr DatabaseIdentity kAnchorIdentity = {
 // How many handles are noted at a time; what a restore leaves out at most.
 inline constexpr uint64_t kHandleBlock = uint64_t{1} << 20;
 
-// What to do about an anchor that is missing or damaged: no other file of the vault may be put back
-// with it, since older ones have keys that were destroyed.
+// What to do about an anchor that is missing or damaged. An older one has less to say about a copy
+// of the database, and nothing wrong: what it lacks comes from the log.
 inline constexpr absl::string_view kAnchorAdvice =
-    "; put the present anchor.db back from the copy of this vault, it alone: older keys would bring"
-    " back what was erased";
+    "; put anchor.db back from a copy of this vault, with no anchor.db-wal beside it; it may be "
+    "older,"
+    " and follows the log again";
 
 // What an entry took out of a memory.
 struct ErasedTokens {

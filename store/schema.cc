@@ -25,6 +25,7 @@ CREATE TABLE tenant (
   state INTEGER NOT NULL CHECK (state IN (0, 1, 2)),
   index_secret BLOB NOT NULL,
   next_slot INTEGER NOT NULL CHECK (next_slot > 1),
+  keys_ended INTEGER NOT NULL DEFAULT 0 CHECK (keys_ended >= 0),
   keys_destroyed INTEGER NOT NULL DEFAULT 0 CHECK (keys_destroyed IN (0, 1)),
   closing_erased INTEGER NOT NULL DEFAULT 0 CHECK (closing_erased >= 0)
 ) STRICT;
@@ -154,9 +155,10 @@ absl::Status CreateSchema(Database& database, const TenantRecord& tenant, KeySto
 }
 
 absl::StatusOr<StoredTenant> ReadTenant(Database& database) {
-  LETHE_ASSIGN_OR_RETURN(Statement select,
-                         database.Prepare("SELECT name, uid, log_origin, create_time, state,"
-                                          " index_secret, next_slot, keys_destroyed FROM tenant"));
+  LETHE_ASSIGN_OR_RETURN(
+      Statement select,
+      database.Prepare("SELECT name, uid, log_origin, create_time, state,"
+                       " index_secret, next_slot, keys_destroyed, keys_ended FROM tenant"));
   LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
   if (!row) return absl::DataLossError(absl::StrCat(database.path(), ": no row in table tenant"));
   StoredTenant tenant;
@@ -168,12 +170,18 @@ absl::StatusOr<StoredTenant> ReadTenant(Database& database) {
   tenant.sealed_secret = std::string(select.ColumnBlob(5));
   tenant.next_slot = static_cast<uint64_t>(select.ColumnInt(6));
   tenant.keys_destroyed = select.ColumnInt(7) != 0;
+  tenant.keys_ended = static_cast<uint64_t>(select.ColumnInt(8));
   return tenant;
 }
 
 absl::Status SetNextSlot(Database& database, uint64_t slot) {
   LETHE_ASSIGN_OR_RETURN(Statement update, database.Prepare("UPDATE tenant SET next_slot = ?1"));
   return update.Int(1, ClampToInt64(slot)).Run();
+}
+
+absl::Status SetKeysEnded(Database& database, uint64_t keys) {
+  LETHE_ASSIGN_OR_RETURN(Statement update, database.Prepare("UPDATE tenant SET keys_ended = ?1"));
+  return update.Int(1, ClampToInt64(keys)).Run();
 }
 
 absl::StatusOr<SecretBytes> OpenIndexSecret(const Database& database,

@@ -44,6 +44,7 @@ struct StoredTenant {
   std::string sealed_secret;  // empty once the tenant closes
   uint64_t next_slot = 0;
   bool keys_destroyed = false;  // by DestroyAllKeys
+  uint64_t keys_ended = 0;      // keys of rows that AppendShredded has seen destroyed
 };
 
 // Makes the tables, stores the tenant with a new random secret, sealed with kTenantSlot of `keys`,
@@ -54,6 +55,8 @@ absl::StatusOr<StoredTenant> ReadTenant(Database& database);
 
 // Inside the caller's transaction: the first slot that nothing has taken.
 absl::Status SetNextSlot(Database& database, uint64_t slot);
+// The same: how many keys have ended, those of pending erasures left out.
+absl::Status SetKeysEnded(Database& database, uint64_t keys);
 
 // The key of the keyed hashes. DATA_LOSS when kTenantSlot of `keys` did not seal it.
 absl::StatusOr<SecretBytes> OpenIndexSecret(const Database& database,

@@ -1,5 +1,7 @@
 #include "store/sqlite_tenant_store.h"
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,9 @@
 namespace lethe::store {
 namespace {
 
+// That an anchor takes at a time when it follows a log.
+constexpr uint32_t kEntriesAtOnce = 256;
+
 constexpr absl::string_view kClosed = "the tenant is closed: its log can be read, no more";
 
 std::string FileOf(const std::string& dir) { return absl::StrCat(dir, "/tenant.db"); }
@@ -24,8 +29,8 @@ std::string FileOf(const std::string& dir) { return absl::StrCat(dir, "/tenant.d
 constexpr absl::string_view kOlderAdvice =
     "; put the present tenant.db back, or restore a backup, which does the erasures again";
 
-// That the log continues the anchor, which it may be ahead of by the certificate that a crash came
-// behind; the anchor then follows.
+// That the log continues the anchor, which a crash may have left an entry behind, and a copy that
+// was put back any number of them; it then follows.
 absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, Anchor& anchor) {
   CertificateLog log(&database, tenant.record.log_origin);
   Outbox outbox(&database);
@@ -48,25 +53,29 @@ absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, Anchor&
                        anchor.path(), "): certificate ", size - 1, " differs", kOlderAdvice));
     }
   }
-  if (size == head.count) return absl::OkStatus();
-  if (head.count - size > 1) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        anchor.path(), ": has ", size, " certificates of a log of ", head.count,
-        ", and a crash leaves at most one out: it is an older copy; put the present anchor.db back,"
-        " it alone"));
-  }
-  CertificateQuery query{.after_sequence = std::nullopt, .memory_name = "", .limit = 1};
-  if (size > 0) query.after_sequence = size - 1;
-  LETHE_ASSIGN_OR_RETURN(std::vector<CertificateRecord> last, log.List(query));
-  LETHE_CHECK(last.size() == 1);  // CheckWhole has seen it
-  AnchorEntry entry{.record = std::move(last.front())};
   LETHE_ASSIGN_OR_RETURN(const std::vector<LogKey> keys, log.Keys());
-  if (!keys.empty() && keys.back().first_sequence == head.count) entry.next_vkey = keys.back().vkey;
-  LETHE_RETURN_IF_ERROR(outbox.Complete(entry));
-  return anchor.Append({&entry, 1}, head.checkpoint);
+  while (anchor.head().size < head.count) {
+    CertificateQuery query{
+        .after_sequence = std::nullopt, .memory_name = "", .limit = kEntriesAtOnce};
+    if (anchor.head().size > 0) query.after_sequence = anchor.head().size - 1;
+    LETHE_ASSIGN_OR_RETURN(std::vector<CertificateRecord> missing, log.List(query));
+    LETHE_CHECK(!missing.empty());  // CheckWhole has seen them
+    std::vector<AnchorEntry> entries;
+    for (CertificateRecord& record : missing) {
+      AnchorEntry& entry = entries.emplace_back(AnchorEntry{.record = std::move(record)});
+      for (const LogKey& key : keys) {
+        if (key.first_sequence == entry.record.sequence + 1) entry.next_vkey = key.vkey;
+      }
+      // Of an erasure that is over the outbox knows nothing any more, and needs not: its keys are
+      // gone.
+      LETHE_RETURN_IF_ERROR(outbox.Complete(entry));
+    }
+    LETHE_RETURN_IF_ERROR(anchor.Append(entries, head.checkpoint));
+  }
+  return absl::OkStatus();
 }
 
-// The last of the checks, since it may write.
+// After the checks that refuse, since it may write.
 absl::Status BringAnchorUp(Database& database, const StoredTenant& tenant, Anchor& anchor) {
   LETHE_RETURN_IF_ERROR(CheckAnchor(database, tenant, anchor));
   // An anchor that was put back may have an older bound with as many certificates.
@@ -89,6 +98,42 @@ absl::Status CheckFit(const Database& database, const StoredTenant& tenant, KeyS
     last = page.back();
   }
   return absl::OkStatus();
+}
+
+// A keys.db that was put back from a copy has keys which were destroyed since. tenant.db knows how
+// many ended and which are needed; what else is alive is destroyed again, before anything is
+// served. Returns how many. Cost: O(keys); in that case a pass over the rows, too.
+absl::StatusOr<uint64_t> DestroyRevived(Database& database,
+                                        const StoredTenant& tenant,
+                                        KeyStore& keys) {
+  const uint64_t taken = tenant.next_slot - 1;
+  LETHE_ASSIGN_OR_RETURN(const uint64_t live, keys.CountLive(taken));
+  if (live + tenant.keys_ended <= taken) return 0;
+  LETHE_ASSIGN_OR_RETURN(std::vector<uint64_t> needed,
+                         Outbox(&database).Slots(std::numeric_limits<int64_t>::max()));
+  needed.push_back(kTenantSlot);
+  {
+    LETHE_ASSIGN_OR_RETURN(Statement select, database.Prepare("SELECT DISTINCT slot FROM tokens"));
+    while (true) {
+      LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
+      if (!row) break;
+      needed.push_back(static_cast<uint64_t>(select.ColumnInt(0)));
+    }
+  }
+  std::sort(needed.begin(), needed.end());
+  std::vector<uint64_t> revived;
+  for (uint64_t last = 0; last < taken;) {
+    LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> page, keys.LiveSlots(last, kMaxPageSize));
+    for (uint64_t slot : page) {
+      if (slot > taken || std::binary_search(needed.begin(), needed.end(), slot)) continue;
+      revived.push_back(slot);
+    }
+    if (page.empty()) break;
+    last = page.back();
+  }
+  LETHE_ASSIGN_OR_RETURN(const DestroyResult result, keys.Destroy(revived));
+  LETHE_RETURN_IF_ERROR(result.evidence);
+  return result.destroyed;
 }
 
 }  // namespace
@@ -326,6 +371,11 @@ absl::Status SqliteTenant::AppendShredded(const CertificateAppend& certificate,
     if (removed == 0) {
       return absl::FailedPreconditionError("through_sequence: nothing is pending up to it");
     }
+    {
+      LETHE_ASSIGN_OR_RETURN(Statement count,
+                             database_->Prepare("UPDATE tenant SET keys_ended = keys_ended + ?1"));
+      LETHE_RETURN_IF_ERROR(count.Int(1, ClampToInt64(slots.size())).Run());
+    }
     return log_.Append(certificate);
   });
 }
@@ -375,6 +425,9 @@ absl::StatusOr<std::unique_ptr<TenantStore>> OpenTenantStore(const std::string& 
     LETHE_RETURN_IF_ERROR(CheckFit(database, tenant, *vault->keys()));
     LETHE_ASSIGN_OR_RETURN(secret, OpenIndexSecret(database, tenant, *vault->keys()));
     LETHE_RETURN_IF_ERROR(BringAnchorUp(database, tenant, *vault->anchor()));
+    LETHE_ASSIGN_OR_RETURN(const uint64_t revived,
+                           DestroyRevived(database, tenant, *vault->keys()));
+    if (revived > 0 && options.on_revived_keys) options.on_revived_keys(revived);
   }
   return std::make_unique<SqliteTenant>(std::move(file.database), std::move(vault), tenant, secret,
                                         options);

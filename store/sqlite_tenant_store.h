@@ -72,6 +72,9 @@ struct SqliteTenantOptions {
   KmsFactory kms = MakeFileKms;
   // Not empty: what the file must say the tenant is called (FAILED_PRECONDITION).
   std::string expected_name = {};
+  // Called by OpenTenantStore with the number of keys that had been destroyed, were alive again in
+  // a keys.db that was put back from a copy, and are destroyed again.
+  std::function<void(uint64_t keys)> on_revived_keys = {};
   // The file may grow to this many bytes by inserting; 0 for no limit of ours. Erasing is never
   // stopped by it, though a certificate takes room too.
   uint64_t max_bytes = 0;

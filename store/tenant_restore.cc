@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -78,6 +80,9 @@ class Restorer {
   absl::Status EraseAgain(const AnchorEntry& entry);
   absl::Status CheckRows();
   absl::StatusOr<CertificateAppend> Certify(const RestoreCertifier& certify, AnchorEntry& entry);
+  // Those that neither a row nor a pending erasure needs.
+  bool IsLost(uint64_t slot) const;
+  absl::StatusOr<uint64_t> CountEnded();
   absl::Status DestroyLostKeys();
 
   TenantFile file_;
@@ -102,8 +107,7 @@ absl::Status Restorer::CheckLength(const LogHead& copy) const {
   if (copy.count <= size) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       path, ": its log has ", copy.count, " certificates, and ", anchor_.path(), " only ", size,
-      ": it is no older copy. If it is what a server left that was killed, start the server with it"
-      " as it is; otherwise put the present anchor.db back, it alone"));
+      ": it is no older copy, and the server starts with it as it is"));
 }
 
 absl::Status Restorer::LookAtKeys() {
@@ -202,13 +206,30 @@ absl::StatusOr<CertificateAppend> Restorer::Certify(const RestoreCertifier& cert
   return certificate;
 }
 
+bool Restorer::IsLost(uint64_t slot) const {
+  const bool live = (slots_[slot] & kLive) != 0 && (slots_[slot] & kPending) == 0;
+  // Erased and yet alive: keys.db was put back from an older copy.
+  const bool erased = (slots_[slot] & kErased) != 0;
+  return live && (erased || slot >= file_.tenant.next_slot);
+}
+
+// As AppendShredded would have counted them: without those that it will.
+absl::StatusOr<uint64_t> Restorer::CountEnded() {
+  LETHE_ASSIGN_OR_RETURN(std::vector<uint64_t> pending,
+                         outbox_.Slots(std::numeric_limits<int64_t>::max()));
+  std::sort(pending.begin(), pending.end());
+  uint64_t ended = 0;
+  for (uint64_t slot = 1; slot < slots_.size(); ++slot) {
+    if (std::binary_search(pending.begin(), pending.end(), slot)) continue;
+    if ((slots_[slot] & kLive) == 0 || IsLost(slot)) ++ended;
+  }
+  return ended;
+}
+
 absl::Status Restorer::DestroyLostKeys() {
   std::vector<uint64_t> lost;
   for (uint64_t slot = 1; slot < slots_.size(); ++slot) {
-    const bool live = (slots_[slot] & kLive) != 0 && (slots_[slot] & kPending) == 0;
-    // Erased and yet alive: keys.db was put back from an older copy.
-    const bool erased = (slots_[slot] & kErased) != 0;
-    if (live && (erased || slot >= file_.tenant.next_slot)) lost.push_back(slot);
+    if (IsLost(slot)) lost.push_back(slot);
   }
   if (lost.empty()) return absl::OkStatus();
   LETHE_ASSIGN_OR_RETURN(const DestroyResult destroyed, keys_.Destroy(lost));
@@ -233,7 +254,9 @@ absl::StatusOr<RestoreReport> Restorer::Run(const RestoreCertifier& certify) {
     }));
     LETHE_RETURN_IF_ERROR(CheckRows());
     LETHE_RETURN_IF_ERROR(memories_.RaiseNextHandles(anchor_.head().next_handle));
+    LETHE_ASSIGN_OR_RETURN(const uint64_t ended, CountEnded());
     LETHE_RETURN_IF_ERROR(SetNextSlot(database, keys_.slots() + 1));
+    LETHE_RETURN_IF_ERROR(SetKeysEnded(database, ended));
     LETHE_ASSIGN_OR_RETURN(certificate, Certify(certify, entry));
     LETHE_RETURN_IF_ERROR(transaction.Commit());
   }

@@ -30,10 +30,16 @@ absl::StatusOr<std::unique_ptr<store::TenantStore>> OpenStore(const std::string&
                                                               const TenantOptions& options) {
   LETHE_ASSIGN_OR_RETURN(
       std::unique_ptr<store::TenantStore> opened,
-      store::OpenTenantStore(directory,
-                             {.vault = options.vault,
-                              .kms = options.kms,
-                              .expected_name = std::filesystem::path(directory).filename()}));
+      store::OpenTenantStore(
+          directory, {.vault = options.vault,
+                      .kms = options.kms,
+                      .expected_name = std::filesystem::path(directory).filename(),
+                      .on_revived_keys = [&](uint64_t keys) {
+                        options.log->Write(
+                            LogLevel::kError, "keys_revived",
+                            {{"tenant", std::filesystem::path(directory).filename().string()},
+                             {"keys", static_cast<int64_t>(keys)}});
+                      }}));
   return options.wrap_store ? options.wrap_store(std::move(opened)) : std::move(opened);
 }
 

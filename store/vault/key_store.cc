@@ -287,4 +287,13 @@ absl::StatusOr<std::vector<uint64_t>> KeyStore::LiveSlots(uint64_t after, uint32
   }
 }
 
+absl::StatusOr<uint64_t> KeyStore::CountLive(uint64_t through) {
+  LETHE_RETURN_IF_ERROR(Health());
+  LETHE_ASSIGN_OR_RETURN(
+      Statement select,
+      db_->Prepare("SELECT count(*) FROM slots WHERE slot <= ?1 AND body <> zeroblob(96)"));
+  LETHE_RETURN_IF_ERROR(select.Int(1, ClampToInt64(through)).Step().status());
+  return static_cast<uint64_t>(select.ColumnInt(0));
+}
+
 }  // namespace lethe::store

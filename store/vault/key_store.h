@@ -153,6 +153,8 @@ class KeyStore {
   absl::StatusOr<SlotState> State(uint64_t slot);
   // Increasing, above `after`, at most `limit` of them.
   absl::StatusOr<std::vector<uint64_t>> LiveSlots(uint64_t after, uint32_t limit);
+  // Of the slots up to `through`. Cost O(through).
+  absl::StatusOr<uint64_t> CountLive(uint64_t through);
   uint64_t slots() const { return slots_; }  // ever allocated
 
   // Calls `use` with the data key of a live slot and returns what it returns. The key is valid

@@ -70,6 +70,14 @@ class ErasureSteps : public ::testing::Test {
     }));
     return entries;
   }
+  // Of the closed store's file of keys.
+  std::vector<uint64_t> LiveKeys() const {
+    auto kms = FileKms::Open(vault_ + "/kek");
+    EXPECT_OK(kms);
+    auto keys = KeyStore::Open(vault_ + "/keys.db", TestTenant().uid, kms->get());
+    EXPECT_OK(keys);
+    return *(*keys)->LiveSlots(0, kMaxPageSize);
+  }
   // Both the code and words that tell what to do.
   void ExpectRefused(const std::string& words) {
     const absl::Status status = Open();
@@ -315,20 +323,73 @@ TEST_F(ErasureSteps, ACrashBeforeTheAnchorFollowedIsTakenUp) {
   EXPECT_EQ(all[2].erased, (ErasedTokens{other.uid, true, {}}));
 }
 
-TEST_F(ErasureSteps, AnOlderAnchorIsRefused) {
+// Put back from a copy of whatever age, it follows the log again.
+TEST_F(ErasureSteps, AnOlderAnchorCatchesUp) {
   store_.reset();
   const std::string old = ReadFile(anchor_);
   ASSERT_OK(Open());
-  for (int i = 0; i < 2; ++i) {
+  ASSERT_OK(
+      store_->EraseTokens({memory_.uid, {1}, NextCertificate(*store_, memory_), std::nullopt}));
+  ASSERT_TRUE(FinishErasures(*store_));
+  CertificateAppend hand_over = NextCertificate(*store_->GetLogHead());
+  hand_over.next_vkey = "key two";
+  ASSERT_OK(store_->AppendCertificate(hand_over));
+  for (int i = 0; i < 300; ++i) {  // more than it takes at a time
     ASSERT_OK(store_->AppendCertificate(NextCertificate(*store_->GetLogHead())));
   }
-  store_.reset();
-  const std::string present = ReadFile(anchor_);
+  ASSERT_OK(
+      store_->EraseTokens({memory_.uid, {4}, NextCertificate(*store_, memory_), std::nullopt}));
+  const std::vector<AnchorEntry> written = Anchored();
+  ASSERT_EQ(written.size(), 304u);
   WriteFile(anchor_, old);
-  ExpectRefused("put the present anchor.db back");
-  EXPECT_EQ(ReadFile(anchor_), old);
-  WriteFile(anchor_, present);
-  EXPECT_OK(Open());
+  ASSERT_OK(Open());
+  const std::vector<AnchorEntry> caught_up = Anchored();
+  ASSERT_EQ(caught_up.size(), written.size());
+  for (size_t i = 0; i < written.size(); ++i) {
+    EXPECT_EQ(caught_up[i].record, written[i].record) << i;
+    EXPECT_EQ(caught_up[i].next_vkey, written[i].next_vkey) << i;
+  }
+  // What is still pending is known in full.
+  EXPECT_EQ(caught_up.back(), written.back());
+  ASSERT_OK(Open());
+  EXPECT_TRUE(FinishErasures(*store_));
+}
+
+// As many keys, so nothing else tells; the anchor of the same age beside it or not.
+TEST_F(ErasureSteps, AnOlderFileOfKeysBringsNoKeyBack) {
+  for (const bool older_anchor : {false, true}) {
+    store_.reset();
+    const std::string old_keys = ReadFile(vault_ + "/keys.db");
+    const std::string old_anchor = ReadFile(anchor_);
+    uint64_t revived = 0;
+    options_.on_revived_keys = [&revived](uint64_t keys) { revived += keys; };
+    ASSERT_OK(Open());
+    const uint64_t handle = older_anchor ? 4 : 1;
+    ASSERT_OK(store_->EraseTokens(
+        {memory_.uid, {handle}, NextCertificate(*store_, memory_), std::nullopt}));
+    ASSERT_TRUE(FinishErasures(*store_));
+    // One more is pending: its keys wait for DestroyPendingKeys.
+    if (older_anchor) {
+      ASSERT_OK(
+          store_->EraseTokens({memory_.uid, {3}, NextCertificate(*store_, memory_), std::nullopt}));
+    }
+    const std::vector<TokenRow> rows = LoadAll(*store_, memory_.uid);
+    store_.reset();
+    const std::vector<uint64_t> live = LiveKeys();
+    EXPECT_EQ(revived, 0u);
+
+    WriteFile(vault_ + "/keys.db", old_keys);
+    if (older_anchor) WriteFile(anchor_, old_anchor);
+    ASSERT_NE(LiveKeys(), live);
+    ASSERT_OK(Open());
+    EXPECT_EQ(revived, 1u);
+    EXPECT_EQ(LoadAll(*store_, memory_.uid), rows);
+    EXPECT_EQ(store_->PendingErasures()->size(), older_anchor ? 1u : 0u);
+    store_.reset();
+    EXPECT_EQ(LiveKeys(), live);
+    ASSERT_OK(Open());
+    EXPECT_EQ(revived, 1u);
+  }
 }
 
 // What is refused for another reason has not been written into the anchor.
@@ -383,7 +444,7 @@ TEST_F(ErasureSteps, AMissingAnchorIsRefusedWithWhatToDo) {
   store_.reset();
   const std::string anchor = ReadFile(anchor_);
   fs::remove(anchor_);
-  ExpectRefused("put the present anchor.db back from the copy of this vault, it alone");
+  ExpectRefused("put anchor.db back from a copy of this vault");
   WriteFile(anchor_, anchor);
   EXPECT_OK(Open());
 }
