@@ -14,7 +14,7 @@ inline constexpr absl::string_view kStoreTokens = "tokens";
 inline constexpr absl::string_view kStoreKeys = "keys";
 // The write-ahead log of the database.
 inline constexpr absl::string_view kStoreWriteAheadLog = "write-ahead-log";
-// Copies made by `lethe backup` or by others, of the database and not of the keys.
+// Copies of the database, by whomever, and not of the keys.
 inline constexpr absl::string_view kStoreBackups = "backups";
 // The server's own memory, swap included.
 inline constexpr absl::string_view kStoreMemory = "memory";
@@ -29,8 +29,9 @@ inline constexpr absl::string_view kLevelKeyPending = "key-pending";
 inline constexpr absl::string_view kLevelKeyDestroyed = "key-destroyed";
 // write-ahead-log, in a shredded or tenant-closed: emptied after the rows were deleted.
 inline constexpr absl::string_view kLevelTruncated = "truncated";
-// backups, in a shredded: they hold ciphertext under destroyed keys alone. Copies of the key store
-// itself are outside of this until the epoch of their key-encryption key ends.
+// backups, in a shredded: the rows in them are ciphertext under destroyed keys. Outside of this are the
+// keyed hashes of ids and subjects beside the rows, whose key lives until the tenant is deleted, and
+// copies of the key store itself until the epoch of their key-encryption key ends.
 inline constexpr absl::string_view kLevelUnreadableWithoutKey = "unreadable-without-key";
 // exports: there never was content of a token in them.
 inline constexpr absl::string_view kLevelNoTokenContent = "no-token-content";

@@ -34,7 +34,8 @@ std::vector<audit::StoreErasure> StoresWithoutKeys() {
   return {Claim(audit::kStoreTokens, audit::kLevelRowsDeleted, "no row is left that they sealed"),
           Claim(audit::kStoreWriteAheadLog, audit::kLevelTruncated, ""),
           Claim(audit::kStoreBackups, audit::kLevelUnreadableWithoutKey,
-                "copies of the data; copies of the keys are outside of this"),
+                "rows in copies of the data; keyed hashes of ids and subjects in them, and copies of"
+                " the keys, are outside of this"),
           Claim(audit::kStoreExports, audit::kLevelNoTokenContent, ""),
           Claim(audit::kStoreMemory, audit::kLevelNotClaimed, "")};
 }
