@@ -22,7 +22,8 @@
 // What is lost: rows, memories and answers to requests that came after the copy; the new content of
 // tokens that were edited after it (the old one is erased again); rows of a subject of whom a part
 // was erased after it, since what remained was sealed anew and the copy has it under the key that
-// was destroyed. An empty memory that was deleted without a certificate is back.
+// was destroyed. An empty memory that was deleted without a certificate is back. Later copies lose
+// what came after this one too, with its keys: restore the newest that is whole.
 //
 // A crash or an error at any point changes nothing that is served; the restore is repeated with the
 // copy itself, not with what an attempt left of it. Every attempt that came to step 3 leaves its
