@@ -98,7 +98,7 @@ TEST_F(RestoreRefused, ACopyThatIsNewerThanTheAnchor) {
   }();
   store_.reset();
   WriteFile(AnchorFile(), anchor);
-  ExpectRefused(copy, "start the server with it as it is");
+  ExpectRefused(copy, "the server starts with it as it is");
   EXPECT_OK(Open());
 }
 
@@ -141,7 +141,7 @@ TEST_F(RestoreRefused, AVaultThatIsNotThereOrDoesNotFit) {
   WriteFile(KeysFile(), keys);
   const std::string anchor = ReadFile(AnchorFile());
   fs::remove(AnchorFile());
-  ExpectRefused(copy, "put the present anchor.db back from the copy of this vault, it alone");
+  ExpectRefused(copy, "put anchor.db back from a copy of this vault");
   WriteFile(AnchorFile(), anchor);
   // The anchor knows a key that the vault lacks, though the copy does not need it.
   RunRaw(AnchorFile(), "UPDATE entries SET slots = x'ffff03' WHERE sequence = 1");

@@ -431,6 +431,37 @@ TEST_F(RestoreTest, NoHandleAndNoKeyIsGivenOutAgain) {
   ExpectGoesOn();
 }
 
+// An anchor that was put back and followed the log again does not know what was erased meanwhile;
+// the keys tell.
+TEST_F(RestoreTest, WhatAnOlderAnchorDoesNotKnowIsGoneAllTheSame) {
+  ASSERT_OK(store_->CreateMemory(other_));
+  ASSERT_OK(Insert({TestRow(1, "a"), TestRow(2, "b", "x"), TestRow(3, "c")}));
+  ASSERT_OK(Insert({TestRow(1, "z")}, other_));
+  const std::string copy = Copy();
+  store_.reset();
+  const std::string old = ReadFile(AnchorFile());
+  ASSERT_OK(Open());
+  ASSERT_OK(Erase({1}));
+  ASSERT_OK(store_->DeleteMemory({other_.uid, NextCertificate(*store_, other_), std::nullopt}));
+  ASSERT_TRUE(FinishErasures(*store_));
+  ASSERT_OK(Erase({2}));
+  const std::vector<CertificateRecord> log = WholeLog(*store_);
+  store_.reset();
+  WriteFile(AnchorFile(), old);
+  ASSERT_OK(Open());
+  const RestoreReport report = MustRestore(copy);
+  ASSERT_NE(store_, nullptr);
+  EXPECT_EQ(report.reapplied, log.size());
+  EXPECT_EQ(report.removed, 2u);  // of the pending erasure, and with the memory
+  EXPECT_EQ(report.unreadable, 1u);
+  EXPECT_EQ(report.memories_removed, 1u);
+  EXPECT_EQ(Rows(), (std::vector<TokenRow>{TestRow(3, "c")}));
+  EXPECT_EQ(StateOf("a"), IdState::kUnknown);
+  EXPECT_EQ(StateOf("b"), IdState::kErased);
+  EXPECT_THAT(*store_->PendingErasures(), ElementsAre(PendingErasure{3, 1}));
+  ExpectGoesOn();
+}
+
 // The bound on handles may be older than the log, in an anchor that was put back.
 TEST_F(RestoreTest, AnOlderBoundOnHandlesIsRaisedByTheNextOpening) {
   const std::string copy = Copy();
