@@ -1,14 +1,21 @@
 // What cannot be restored is refused with what to do, and nothing has changed; what stopped on the
 // way is repeated.
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tests/store/restore_fixture.h"
 
@@ -258,21 +265,26 @@ TEST_F(RestoreRefused, ADamagedCopy) {
     attempt(bytes);
   }
   EXPECT_GE(refused, 5);
-  // In a sealed row, where SQLite does not see it.
-  const std::string body =
-      RunRaw(copy, "SELECT hex(body) FROM tokens WHERE handle = 1 LIMIT 1").text.substr(80, 32);
-  std::string bytes = whole;
-  const auto upper = [](unsigned char byte) {
-    const char* digits = "0123456789ABCDEF";
-    return std::string{digits[byte >> 4], digits[byte & 15]};
+  // In a sealed row, which SQLite does not see into; in the hash of an id, which stands in the row
+  // and in an index.
+  const std::string where = " FROM tokens WHERE handle = 1 AND memory = 1";
+  std::string hex = absl::BytesToHexString(whole);
+  const auto flip = [&](const std::string& what, const std::string& words) {
+    const std::string bytes =
+        absl::AsciiStrToLower(RunRaw(copy, absl::StrCat("SELECT hex(", what, ")", where)).text);
+    int found = 0;
+    for (size_t at = hex.find(bytes); at != std::string::npos; at = hex.find(bytes, at + 1)) {
+      ++found;
+      std::string damaged = whole;
+      damaged[at / 2 + 3] ^= 1;
+      const std::string path = NewPath();
+      WriteFile(path, damaged);
+      ExpectRefused(path, absl::StatusCode::kDataLoss, words);
+    }
+    return found;
   };
-  std::string hex;
-  for (const char c : whole) hex += upper(static_cast<unsigned char>(c));
-  const size_t at = hex.find(body);
-  ASSERT_NE(at, std::string::npos);
-  bytes[at / 2 + 1] ^= 1;
-  WriteFile(copy, bytes);
-  ExpectRefused(copy, absl::StatusCode::kDataLoss, "the copy is damaged, take another");
+  EXPECT_EQ(flip("substr(body, 40, 16)", "the copy is damaged, take another"), 1);
+  EXPECT_EQ(flip("id_key", "the copy is damaged, take another"), 2);
   WriteFile(copy, whole.substr(0, whole.size() / 2));
   ExpectRefused(copy, absl::StatusCode::kDataLoss, "");
   WriteFile(copy, whole);
@@ -383,6 +395,44 @@ TEST_F(RestoreSteps, ACrashAfterAnyWriteIsRepeated) {
   WriteFile(KeysFile(), keys);
   EXPECT_EQ(MustRestore(copy_).keys_destroyed, 0u);
   ExpectRestored(2);
+}
+
+// The same copy, over and over, with the process killed at whatever moment.
+TEST_F(RestoreSteps, AKilledProcessIsRepeatedAndLeavesACertificateAtMost) {
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  std::mt19937_64 random(seed);
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_OK(Restore(copy_));
+  auto longest = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - begin);
+  size_t attempts = 1;
+  size_t killed = 0;
+  for (; killed < 8; ++attempts) {
+    ASSERT_LT(attempts, 60u);
+    const std::string dir = NewFolder();
+    fs::copy_file(copy_, dir + "/tenant.db");
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::_exit(RestoreTenantStore(dir, options_, Certifier()).ok() ? 0 : 1);
+    }
+    std::this_thread::sleep_for(longest * (random() % 1000) / 1000);
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    if (WIFSIGNALED(status)) {
+      ++killed;
+      continue;
+    }
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    longest = longest * 3 / 4;  // this machine is faster than it was
+  }
+  MustRestore(copy_);
+  ASSERT_NE(store_, nullptr);
+  const size_t restores = WholeLog(*store_).size() - log_.size();
+  EXPECT_GE(restores, attempts + 1 - killed);
+  EXPECT_LE(restores, attempts + 1);
+  ExpectRestored(restores);
 }
 
 // An older file of keys has the keys that were destroyed since.

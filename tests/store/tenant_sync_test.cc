@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/files.h"
 #include "store/schema.h"
 #include "store/sqlite.h"
+#include "store/tenant_restore.h"
 #include "tests/store/store_testing.h"
 #include "tests/store/vault/sync_recorder.h"
 
@@ -25,6 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -120,7 +123,7 @@ std::vector<Step> Steps() {
   };
 }
 
-class TenantSync : public ::testing::TestWithParam<Step> {
+class Folders : public ::testing::Test {
  protected:
   std::string NewFolder() { return absl::StrCat(temp_.path(), "/", ++folders_); }
 
@@ -128,6 +131,8 @@ class TenantSync : public ::testing::TestWithParam<Step> {
   TempFolder temp_;
   int folders_ = 0;
 };
+
+class TenantSync : public Folders, public ::testing::WithParamInterface<Step> {};
 
 TEST_P(TenantSync, NothingIsDirtyWhenItIsDone) {
   Tenant tenant(NewFolder());
@@ -176,6 +181,80 @@ std::string NameOf(const ::testing::TestParamInfo<Step>& info) {
 void PrintTo(const Step& step, std::ostream* out) { *out << step.name; }
 
 INSTANTIATE_TEST_SUITE_P(Steps, TenantSync, ::testing::ValuesIn(Steps()), NameOf);
+
+// --- A restore, which opens and closes files
+
+class RestoreSync : public Folders {
+ protected:
+  // A tenant that was copied, forgot its first and third token, and is closed.
+  std::unique_ptr<Tenant> MakeLost() {
+    auto tenant = std::make_unique<Tenant>(NewFolder());
+    MakeFull(*tenant);
+    EXPECT_OK(tenant->store->CopyTo(tenant->dir + "/copy.db"));
+    EXPECT_OK(Erase(*tenant));
+    EXPECT_OK(DestroyKeys(*tenant));
+    EXPECT_OK(tenant->store->AppendShredded(tenant->Next(), 0));
+    tenant->store.reset();
+    return tenant;
+  }
+  // As a data folder does it, which makes the names durable.
+  static absl::Status Restore(const Tenant& tenant, const std::string& dir) {
+    const auto certify = [](const RestoreReport&, const LogHead& head, std::span<const LogKey>) {
+      return absl::StatusOr<CertificateAppend>(NextCertificate(head));
+    };
+    const auto report = RestoreTenantStore(dir, tenant.options, certify);
+    return report.ok() ? SyncFolder(dir) : report.status();
+  }
+  static void Put(const Tenant& tenant, const std::string& dir) {
+    fs::create_directory(dir);
+    fs::copy_file(tenant.dir + "/copy.db", dir + "/tenant.db");
+  }
+  static void ExpectRestored(const Tenant& tenant, const std::string& dir) {
+    const auto store = OpenTenantStore(dir, tenant.options);
+    ASSERT_OK(store);
+    EXPECT_TRUE(LoadAll(**store, tenant.memory.uid).empty());  // the rest of x had its key
+    EXPECT_EQ((*store)->CountMemory(tenant.memory.uid)->tombstones, 2u);
+    EXPECT_GE((*store)->GetLogHead()->count, 3u);
+  }
+};
+
+TEST_F(RestoreSync, NoBytesAreDirtyWhenItIsDone) {
+  const auto tenant = MakeLost();
+  const std::string dir = tenant->dir + "/restored";
+  Put(*tenant, dir);
+  StartRecording();
+  const absl::Status status = Restore(*tenant, dir);
+  const SyncRecord record = StopRecording();
+  ASSERT_OK(status);
+  // Closing takes the names of logs away that are in their files by then; they may come back.
+  EXPECT_THAT(record.dirty, ElementsAre("the names in " + TestTenant().uid));
+  EXPECT_THAT(record.violations, IsEmpty());
+  ExpectRestored(*tenant, dir);
+}
+
+// Whichever sync fails: either it mattered to none of the files, or the restore is repeated.
+TEST_F(RestoreSync, AfterAnyFailedSyncItIsDoneOrCanBeRepeated) {
+  int failed = 0;
+  for (uint64_t at = 1;; ++at) {
+    SCOPED_TRACE(absl::StrCat("sync ", at));
+    ASSERT_LT(at, 100u);
+    const auto tenant = MakeLost();
+    std::string dir = tenant->dir + "/restored";
+    Put(*tenant, dir);
+    StartRecording(at);
+    const absl::Status status = Restore(*tenant, dir);
+    const SyncRecord record = StopRecording();
+    if (!status.ok()) {
+      ++failed;
+      dir += "-again";
+      Put(*tenant, dir);
+      EXPECT_OK(Restore(*tenant, dir));
+    }
+    ExpectRestored(*tenant, dir);
+    if (record.syncs < at) break;
+  }
+  EXPECT_GE(failed, 5);
+}
 
 // --- The connection alone
 
