@@ -306,8 +306,11 @@ absl::Status ValidateRestoration(const CertificateBody& body) {
   LETHE_RETURN_IF_ERROR(ValidateIntegers(
       "restoration", {restoration.size, restoration.reapplied, restoration.removed}));
   // No overflow: both are below 2^53.
-  if (restoration.size + restoration.reapplied > body.sequence) {
-    return Refuse("restoration", "size plus reapplied is above the sequence");
+  if (restoration.size + restoration.reapplied != body.sequence) {
+    return Refuse("restoration", "size plus reapplied must be the sequence");
+  }
+  if (restoration.removed > 0 && restoration.reapplied == 0) {
+    return Refuse("restoration.removed", "must be 0 where nothing came after the copy");
   }
   if (body.subject_commitment.has_value()) return Refuse("subject", "not allowed for this kind");
   const ErasureCounts removed = {.matched = restoration.removed, .erased = restoration.removed};

@@ -165,11 +165,14 @@ struct KeyDestruction {
   friend bool operator==(const KeyDestruction&, const KeyDestruction&) = default;
 };
 
-// A copy was put back. size + reapplied is not above the sequence of this certificate.
+// A copy was put back, and to it every certificate that came after it: size + reapplied is the
+// sequence of this certificate.
 struct Restoration {
   uint64_t size = 0;       // of the log in the copy
   uint64_t reapplied = 0;  // certificates after it that were put back, from size on
-  uint64_t removed = 0;    // tokens of the copy taken out again before anything was served
+  // Tokens of the copy taken out again before anything was served; 0 where nothing was erased after
+  // the copy.
+  uint64_t removed = 0;
 
   friend bool operator==(const Restoration&, const Restoration&) = default;
 };

@@ -48,6 +48,12 @@ bool KeyLedger::Add(const CertificateBody& body) {
     }
     return true;
   }
+  if (body.restoration.has_value()) {
+    const Restoration& restoration = *body.restoration;
+    return restoration.removed == 0 ||
+           (restoration.size < body.sequence &&
+            Holds({.first = restoration.size, .last = body.sequence - 1}));
+  }
   const std::optional<SequenceSpan> span = DestroyedBy(body);
   if (!span.has_value() || span->last < first_) return true;
   const bool holds = body.kind != CertificateKind::kShredded || Holds(*span);

@@ -30,8 +30,10 @@ class KeyLedger {
   // known.
   explicit KeyLedger(uint64_t first) : first_(first) {}
 
-  // Takes the next certificate of the log. False when it is a `shredded` whose range begins with or
-  // after the first certificate added and holds no erasure; such a log contradicts itself.
+  // Takes the next certificate of the log. False when it contradicts those before it: a `shredded`
+  // whose range holds no erasure, and a `restored` that removed tokens while there is no erasure
+  // from the end of the copy on. Only what begins with or after the first certificate added is
+  // judged.
   bool Add(const CertificateBody& body);
 
   // Certificates that erased at least one token, and those of them whose keys are pending.

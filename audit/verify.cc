@@ -132,6 +132,8 @@ absl::string_view Name(Failure failure) {
       return "report-mismatch";
     case Failure::kDestructionMismatch:
       return "destruction-mismatch";
+    case Failure::kRestorationMismatch:
+      return "restoration-mismatch";
     case Failure::kReceiptMismatch:
       return "receipt-mismatch";
     case Failure::kDigestMismatch:
@@ -179,6 +181,7 @@ FailureClass ClassOf(Failure failure) {
     case Failure::kSummaryMismatch:
     case Failure::kReportMismatch:
     case Failure::kDestructionMismatch:
+    case Failure::kRestorationMismatch:
       return FailureClass::kChain;
     case Failure::kInconsistent:
       return FailureClass::kFork;

@@ -59,6 +59,7 @@ enum class Failure : uint8_t {
   kSummaryMismatch,      // a summary is not what the certificates say
   kReportMismatch,       // neither is the report
   kDestructionMismatch,  // keys destroyed of a range in which nothing was erased
+  kRestorationMismatch,  // tokens taken out of a copy after which nothing was erased
   kReceiptMismatch,
   kDigestMismatch,  // the tokens given lead to another state
 };

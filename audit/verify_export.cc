@@ -386,9 +386,13 @@ class Verifier {
     if (!Good(std::move(check.proofs))) return false;
     result_.last_leaf_hash = certificate.leaf_hash;
     if (!ledger_->Add(body)) {
-      return Refuse(
-          sequence, Failure::kDestructionMismatch,
-          "It says that the keys of a range are destroyed, in which there is no erasure.");
+      return body.restoration.has_value()
+                 ? Refuse(sequence, Failure::kRestorationMismatch,
+                          "It says that tokens of a copy were erased after it, and no certificate "
+                          "after the copy erased any.")
+                 : Refuse(sequence, Failure::kDestructionMismatch,
+                          "It says that the keys of a range are destroyed, in which there is no "
+                          "erasure.");
     }
     if (body.handover.has_value()) {
       absl::StatusOr<VerificationKey> next = VerificationKey::Parse(body.handover->next);

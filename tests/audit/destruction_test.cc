@@ -54,9 +54,7 @@ TEST(Destruction, BytesAreGoldenAndTheDocumentShowsThem) {
   body.previous_leaf_hash = forget.leaf_hash;
   body.time = "2026-01-31T12:00:01Z";
   const SignedCertificate shredded = BuildCertificate(body, signer).value();
-  body = RestoredBody();
-  body.restoration = Restoration{.size = 0, .reapplied = 2, .removed = 4};
-  body.counts = {.matched = 4, .erased = 4};
+  body = RestoredBody(0, 2, 4);
   body.sequence = 2;
   body.previous_leaf_hash = shredded.leaf_hash;
   body.time = "2026-01-31T12:00:02Z";
@@ -82,14 +80,11 @@ TEST(Destruction, StatementsRoundTrip) {
   CertificateBody none = FullShredded();
   none.destruction->epochs.clear();
   none.destruction->keys = 0;
-  CertificateBody nothing_back = At(RestoredBody(), kMaxJsonInteger);
-  nothing_back.restoration = Restoration{.size = kMaxJsonInteger - 1, .reapplied = 1};
-  nothing_back.counts = {};
-  CertificateBody empty = At(RestoredBody(), 0);
-  empty.restoration = Restoration{};
-  empty.counts = {};
-  for (const CertificateBody& body :
-       {FullShredded(), ShreddedBody(), many, none, At(RestoredBody(), 12), nothing_back, empty}) {
+  const CertificateBody nothing_back = At(RestoredBody(kMaxJsonInteger - 1, 1, 0), kMaxJsonInteger);
+  const CertificateBody nothing_after = At(RestoredBody(12, 0, 0), 12);
+  const CertificateBody empty = At(RestoredBody(0, 0, 0), 0);
+  for (const CertificateBody& body : {FullShredded(), ShreddedBody(), many, none,
+                                      At(RestoredBody(), 12), nothing_back, nothing_after, empty}) {
     const absl::StatusOr<std::string> text = SerializeStatement(body);
     ASSERT_TRUE(text.ok()) << text.status();
     const absl::StatusOr<CertificateBody> parsed = ParseStatement(*text);
@@ -165,7 +160,12 @@ TEST(Destruction, ContradictionsAreRefusedAndTheFieldIsNamed) {
       At(RestoredBody(), 12),
       {{"restoration: missing", [](Body& b) { b.restoration.reset(); }},
        {"restoration: size plus", [](Body& b) { b.sequence = 11; }},
+       {"restoration: size plus", [](Body& b) { b.sequence = 13; }},
        {"restoration: size plus", [](Body& b) { b.restoration->reapplied = 4; }},
+       {"restoration: size plus", [](Body& b) { b.restoration->reapplied = 2; }},
+       {"restoration: size plus", [](Body& b) { b.restoration->size = 8; }},
+       {"restoration.removed: must be 0",
+        [](Body& b) { *b.restoration = {.size = 12, .reapplied = 0, .removed = 5}; }},
        {"restoration: size plus", [](Body& b) { b.restoration->size = kMaxJsonInteger; }},
        {"restoration", [](Body& b) { b.restoration->size = ~uint64_t{0}; }},
        {"restoration", [](Body& b) { b.restoration->removed = kMaxJsonInteger + 1; }},
@@ -244,6 +244,8 @@ TEST(Destruction, EveryMemberIsRequiredAndNoOtherIsAllowed) {
       At(RestoredBody(), 12),
       {{R"("reapplied":3,)", ""},
        {R"("reapplied":3)", R"("reapplied":4)"},
+       {R"("reapplied":3)", R"("reapplied":2)"},
+       {R"("reapplied":3,"removed":5,"size":9)", R"("reapplied":0,"removed":5,"size":12)"},
        {R"("reapplied":3)", R"("reapplied":"3")"},
        {R"("removed":5,)", ""},
        {R"("removed":5)", R"("removed":4)"},
@@ -339,12 +341,19 @@ struct BruteForce {
   // Of the last certificate.
   bool Contradicts() const {
     const CertificateBody& body = log.back();
-    if (body.kind != CertificateKind::kShredded || !body.destruction->erasures.has_value()) {
+    uint64_t from = 0;
+    uint64_t to = 0;  // one past the last
+    if (body.kind == CertificateKind::kShredded && body.destruction->erasures.has_value()) {
+      from = body.destruction->erasures->first;
+      to = body.destruction->erasures->last + 1;
+    } else if (body.kind == CertificateKind::kRestored && body.restoration->removed > 0) {
+      from = body.restoration->size;
+      to = from + body.restoration->reapplied;
+    } else {
       return false;
     }
-    const SequenceSpan& span = *body.destruction->erasures;
-    if (span.first < first) return false;
-    for (uint64_t at = span.first; at <= span.last; ++at) {
+    if (from < first) return false;
+    for (uint64_t at = from; at < to; ++at) {
       const CertificateKind kind = log[at - first].kind;
       if (kind == CertificateKind::kForget || kind == CertificateKind::kEdit ||
           kind == CertificateKind::kEvict) {
@@ -360,6 +369,7 @@ TEST(KeyLedger, SaysWhatTheDefinitionSays) {
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   int contradictions = 0;
+  int restorations = 0;  // of them
   int left = 0;
   for (int round = 0; round < 60; ++round) {
     SCOPED_TRACE(::testing::Message() << "round " << round);
@@ -387,12 +397,20 @@ TEST(KeyLedger, SaysWhatTheDefinitionSays) {
         body.kind = CertificateKind::kTenantClosed;
         body.stores = {{"keys", random() % 2 == 0 ? "key-destroyed" : "not-claimed", ""}};
       } else {
-        body.kind = random() % 2 == 0 ? CertificateKind::kRetrainCheck : CertificateKind::kRestored;
-        body.counts.erased = random() % 2;
+        body.kind = CertificateKind::kRetrainCheck;
+        if (random() % 2 == 0) {
+          body.kind = CertificateKind::kRestored;
+          const uint64_t reapplied =
+              std::min(body.sequence, random() % (random() % 3 == 0 ? 90 : 4));
+          body.restoration = Restoration{
+              .size = body.sequence - reapplied, .reapplied = reapplied, .removed = random() % 2};
+          body.counts.erased = body.restoration->removed;
+        }
       }
       expected.log.push_back(body);
       const bool contradicts = expected.Contradicts();
       contradictions += contradicts ? 1 : 0;
+      restorations += contradicts && body.restoration.has_value() ? 1 : 0;
       ASSERT_EQ(ledger.Add(body), !contradicts) << i;
       if (i % 37 != 0 && i + 1 != size) continue;
       std::vector<uint64_t> pending;
@@ -413,7 +431,8 @@ TEST(KeyLedger, SaysWhatTheDefinitionSays) {
       left += pending.empty() ? 0 : 1;
     }
   }
-  EXPECT_GT(contradictions, 20);
+  EXPECT_GT(restorations, 20);
+  EXPECT_GT(contradictions - restorations, 20);
   EXPECT_GT(left, 20);
 }
 

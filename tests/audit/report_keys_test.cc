@@ -129,7 +129,8 @@ TEST(ReportKeys, HoweverManyArePendingTheyAreCountedAndBounded) {
 }
 
 TEST(ReportKeys, ARestorationCountsApartFromTheRequests) {
-  const std::string page = PageOf({ForgetBody(), ShreddedBody(SequenceSpan{0, 0}), RestoredBody()});
+  const std::string page =
+      PageOf({ForgetBody(), ShreddedBody(SequenceSpan{0, 0}), RestoredBody(0, 2, 5)});
   EXPECT_TRUE(Says(page, "<dt>Tokens erased</dt><dd class=\"\">4</dd>"));
   const std::string erasures = Section(page, "erasures");
   EXPECT_TRUE(Says(erasures, "went on from a copy"));

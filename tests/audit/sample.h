@@ -103,13 +103,15 @@ inline CertificateBody ShreddedBody(std::optional<SequenceSpan> erasures = std::
   return body;
 }
 
-// At sequence 12 or later.
-inline CertificateBody RestoredBody() {
+// At sequence `size` + `reapplied`.
+inline CertificateBody RestoredBody(uint64_t size = 9,
+                                    uint64_t reapplied = 3,
+                                    uint64_t removed = 5) {
   CertificateBody body = ShreddedBody();
   body.kind = CertificateKind::kRestored;
   body.destruction.reset();
-  body.restoration = Restoration{.size = 9, .reapplied = 3, .removed = 5};
-  body.counts = {.matched = 5, .erased = 5};
+  body.restoration = Restoration{.size = size, .reapplied = reapplied, .removed = removed};
+  body.counts = {.matched = removed, .erased = removed};
   body.stores = {{"tokens", "rows-deleted", ""}};
   return body;
 }

@@ -1,4 +1,5 @@
-// Exports of logs that say which keys were destroyed: what is pending, and ranges of nothing.
+// Exports of logs that say which keys were destroyed or what was put back from a copy: what is
+// pending, and ranges of nothing.
 #include <functional>
 #include <optional>
 #include <string>
@@ -45,13 +46,23 @@ TEST_F(DestructionTest, PendingIsWhatNoLaterCertificateDestroys) {
   log.Append(ForgetBody());
   log.Append(ShreddedBody(SequenceSpan{2, 3}));
   expect(4, 1, 6);
-  // The end of the tenant ends all of it, if it says so.
-  CertificateBody silent = ClosedBody();
-  silent.stores = {{"keys", "not-claimed", ""}};
-  log.Append(silent);
+  // A copy that was put back brings no key with it.
+  log.Append(RestoredBody(0, 8, 3));
   expect(4, 1, 6);
-  log.Append(ClosedBody());
-  expect(4, 0, std::nullopt);
+}
+
+// The end of the tenant ends all of it, if it says so.
+TEST_F(DestructionTest, TheEndOfTheTenantDestroysAllKeysOrSaysNot) {
+  for (const bool claimed : {true, false}) {
+    SampleLog log(0);
+    log.Append(ForgetBody());
+    CertificateBody closing = ClosedBody();
+    if (!claimed) closing.stores = {{"keys", "not-claimed", ""}};
+    log.Append(closing);
+    const ExportResult result = Verify(Made(log));
+    EXPECT_EQ(result.erasures, 1u);
+    EXPECT_EQ(result.keys_pending, claimed ? 0u : 1u);
+  }
 }
 
 TEST_F(DestructionTest, ARequestThatErasedNothingHasNoKeys) {
@@ -87,6 +98,37 @@ TEST_F(DestructionTest, ADestructionOfNothingIsRefused) {
   refused({0, 2}, false);
   refused({1, 3}, false);
   refused({3, 3}, false);
+}
+
+TEST_F(DestructionTest, ARestorationThatTookOutWhatNobodyErasedIsRefused) {
+  const auto log_with = [](const CertificateBody& restored) {
+    SampleLog log(0);
+    for (const CertificateBody& body :
+         {ForgetBody(), ShreddedBody(SequenceSpan{0, 0}), ShreddedBody()}) {
+      log.Append(body);
+    }
+    log.Append(restored);
+    log.Append(EvictBody());
+    log.SignAgain();
+    return log;
+  };
+  SampleLog good = log_with(RestoredBody(0, 3, 4));
+  Accepted(Forge(good, good.signers()[0]));
+  SampleLog nothing = log_with(RestoredBody(1, 2, 0));
+  Accepted(Forge(nothing, nothing.signers()[0]));
+  for (const uint64_t size : {1u, 2u}) {
+    SampleLog bad = log_with(RestoredBody(size, 3 - size, 4));
+    Refused(Forge(bad, bad.signers()[0]), Failure::kRestorationMismatch,
+            CertificateFile(3, ".envelope.json"));
+  }
+  // Where the range does not show all that came after the copy, nothing is said.
+  SampleLog bad = log_with(RestoredBody(1, 2, 4));
+  ExportExpectations expected = Pinned();
+  expected.first = 2;
+  Accepted(bad.Export({.first = 2}).files(), expected);
+  expected.first = 1;
+  Refused(bad.Export({.first = 1}).files(), Failure::kRestorationMismatch,
+          CertificateFile(3, ".envelope.json"), expected);
 }
 
 TEST_F(DestructionTest, ARangeSaysOnlyWhatItCanKnow) {
