@@ -94,6 +94,8 @@ absl::string_view Name(Failure failure) {
       return "sequence-mismatch";
     case Failure::kPreviousLeafMismatch:
       return "previous-leaf-mismatch";
+    case Failure::kAfterClosing:
+      return "after-closing";
     case Failure::kTruncated:
       return "truncated";
     case Failure::kUnexpectedTail:
@@ -169,6 +171,7 @@ FailureClass ClassOf(Failure failure) {
     case Failure::kSequenceRepeated:
     case Failure::kSequenceMismatch:
     case Failure::kPreviousLeafMismatch:
+    case Failure::kAfterClosing:
     case Failure::kTruncated:
     case Failure::kUnexpectedTail:
     case Failure::kCheckpointMismatch:
@@ -285,6 +288,10 @@ CertificateResult ChainVerifier::Add(const ChainEntry& entry) {
     return Fail(Failure::kPreviousLeafMismatch,
                 absl::StrCat("Certificate ", sequence, " names another predecessor."));
   }
+  if (closed_) {
+    return Fail(Failure::kAfterClosing,
+                absl::StrCat("Certificate ", sequence, " is behind the one that closes the log."));
+  }
   if (certificate.body->handover.has_value() &&
       std::any_of(keys_.begin(), keys_.end(), [&](const KeyPeriod& period) {
         return period.key.vkey() == certificate.body->handover->next;
@@ -294,6 +301,7 @@ CertificateResult ChainVerifier::Add(const ChainEntry& entry) {
   range_.Append(certificate.leaf_hash);
   result_.last_leaf_hash = certificate.leaf_hash;
   ++result_.verified;
+  closed_ = certificate.body->kind == CertificateKind::kTenantClosed;
   if (certificate.body->handover.has_value()) {
     absl::StatusOr<VerificationKey> successor =
         VerificationKey::Parse(certificate.body->handover->next);

@@ -38,6 +38,7 @@ enum class Failure : uint8_t {
   kSequenceRepeated,  // repeated or out of order
   kSequenceMismatch,  // the export's number differs from the signed one
   kPreviousLeafMismatch,
+  kAfterClosing,    // a certificate behind a tenant-closed, which ends a log
   kTruncated,       // fewer certificates than expected, or another last leaf
   kUnexpectedTail,  // more certificates than expected
   // Checkpoints and proofs.
@@ -120,7 +121,8 @@ struct ChainResult {
   bool ok() const { return failure == Failure::kNone; }
 };
 
-// A whole log from sequence 0, in order; hand-overs of the key are followed.
+// A whole log from sequence 0, in order; hand-overs of the key are followed. Nothing may be behind
+// a tenant-closed.
 ChainResult VerifyChain(std::span<const ChainEntry> entries,
                         const VerificationKey& key,
                         const ChainExpectations& expectations = {});
@@ -153,6 +155,7 @@ class ChainVerifier {
   ChainExpectations expectations_;
   CompactRange range_;
   ChainResult result_;
+  bool closed_ = false;  // by the last certificate
 };
 
 }  // namespace lethe::audit

@@ -385,6 +385,11 @@ class Verifier {
     }
     if (!Good(std::move(check.proofs))) return false;
     result_.last_leaf_hash = certificate.leaf_hash;
+    if (body.kind == CertificateKind::kTenantClosed && sequence + 1 != facts_.checkpoint.size) {
+      return Refuse(sequence, Failure::kAfterClosing,
+                    absl::StrCat("It closes the log, which goes on to ", facts_.checkpoint.size,
+                                 " certificates in the checkpoint."));
+    }
     if (!ledger_->Add(body)) {
       return body.restoration.has_value()
                  ? Refuse(sequence, Failure::kRestorationMismatch,

@@ -126,6 +126,12 @@ ProofResult VerifyCertificateProof(absl::string_view proof,
     return Failed(is_bundle ? Failure::kBundleMismatch : Failure::kProofMismatch,
                   "The proof does not lead from this certificate to the checkpoint's root.");
   }
+  if (certificate.body->kind == CertificateKind::kTenantClosed &&
+      checkpoint.size != parsed->index + 1) {
+    return Failed(Failure::kAfterClosing,
+                  absl::StrCat("It closes the log, which goes on to ", checkpoint.size,
+                               " certificates in the checkpoint."));
+  }
   const auto certified = std::find_if(keys.begin(), keys.end(), [&](const VerificationKey& key) {
     return key.vkey() == certificate_key.vkey();
   });

@@ -38,7 +38,7 @@ ProofResult VerifySignedCheckpoint(absl::string_view note,
 // `certificate`: what VerifyCertificate made of `envelope`; requires certificate.ok().
 // `certificate_key`: the key it was verified with, one of `keys`. The checkpoint in the proof is
 // checked as above and must be signed by this key or a later one; by a later one if the certificate
-// hands over.
+// hands over. Of a tenant-closed it must be the checkpoint that ends with it.
 ProofResult VerifyCertificateProof(absl::string_view proof,
                                    absl::string_view envelope,
                                    const CertificateResult& certificate,
