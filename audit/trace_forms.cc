@@ -3,11 +3,8 @@
 #include <openssl/crypto.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <set>
 #include <utility>
@@ -16,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "audit/encoding.h"
+#include "audit/trace_decimal.h"
 #include "audit/utf8.h"
 #include "core/base/check.h"
 
@@ -193,19 +191,6 @@ std::string Bits(const std::vector<Unsigned>& numbers, bool big) {
   return out;
 }
 
-std::string Decimal(double number, int style) {
-  std::array<char, 64> buffer;
-  if (style == 0) {
-    const int length = std::snprintf(buffer.data(), buffer.size(), "%.17g", number);
-    return std::string(buffer.data(), static_cast<size_t>(length));
-  }
-  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number);
-  LETHE_CHECK(error == std::errc());
-  std::string text(buffer.data(), end);
-  if (style == 2 && text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text;
-}
-
 }  // namespace
 
 TraceForm TraceForm::Fixed(std::string name, std::string bytes, size_t width, size_t run) {
@@ -376,7 +361,7 @@ absl::StatusOr<std::vector<TraceForm>> VectorForms(std::span<const double> numbe
     add_bytes("f32le", Bits(narrow, false), sizeof(float), narrow_counts);
     add_bytes("f32be", Bits(narrow, true), sizeof(float), narrow_counts);
   }
-  for (int style = 0; style < 3; ++style) {
+  for (const DecimalStyle style : kDecimalStyles) {
     for (const absl::string_view separator : {",", ", ", " ", "\t", "\n"}) {
       std::string text;
       std::vector<uint32_t> begins;
@@ -384,7 +369,7 @@ absl::StatusOr<std::vector<TraceForm>> VectorForms(std::span<const double> numbe
       for (const uint64_t bits : wide) {
         if (!text.empty()) absl::StrAppend(&text, separator);
         begins.push_back(static_cast<uint32_t>(text.size()));
-        text += Decimal(std::bit_cast<double>(bits), style);
+        text += DecimalText(std::bit_cast<double>(bits), style);
         ends.push_back(static_cast<uint32_t>(text.size()));
       }
       TraceForm form =

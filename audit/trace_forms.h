@@ -5,8 +5,8 @@
 // base64url at each of the three offsets in a group (the characters that no neighbour has a part
 // in), percent-encoding, the escapes of JSON and those of C, where they differ from the text.
 // A vector: 64 and 32 bit numbers (rounded) of both byte orders, each as bytes, hexadecimal, base64
-// and base64url; decimal text with 17 digits, the fewest digits, and these with ".0", behind each
-// other with a comma, a comma and a blank, a blank, a tab or a line feed.
+// and base64url; decimal text as trace_decimal.h lists it, behind each other with a comma, a comma
+// and a blank, a blank, a tab or a line feed.
 //
 // What is compressed, encrypted, hashed, broken into lines or written with other digits is none of
 // them; neither is a text in another case or normal form.

@@ -5,11 +5,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/audit/sample.h"
@@ -124,11 +128,83 @@ TEST(TraceForms, VectorsAsOtherProgramsWriteThem) {
     EXPECT_TRUE(Holds(forms, "f64be base64", Filter("base64 -w0", before + big + "\xff")));
     EXPECT_TRUE(Holds(forms, "f32le base64", Filter("base64 -w0", before + little32 + "\xff")));
   }
-  // %.17g, ECMAScript and Python.
+  // %.17g, protobuf, Python's json and print, ECMAScript, std::to_chars.
   for (const char* text :
        {"0.10000000000000001,-2.5,1e+20,3,0.33333333333333331",
-        "0.1, -2.5, 1e+20, 3, 0.3333333333333333", "0.1,-2.5,1e+20,3.0,0.3333333333333333"}) {
+        "0.1,-2.5,1e+20,3,0.33333333333333331", "0.1, -2.5, 1e+20, 3.0, 0.3333333333333333",
+        "0.1\n-2.5\n1e+20\n3.0\n0.3333333333333333",
+        "0.1,-2.5,100000000000000000000,3,0.3333333333333333",
+        "0.1\t-2.5\t1e+20\t3\t0.3333333333333333"}) {
     EXPECT_TRUE(Holds(forms, "decimal", text)) << text;
+  }
+}
+
+// What "%.17g", "%.15g" where it reads back (else "%.17g"), std::to_chars, Python's repr and
+// ECMAScript's String write, as python3 and node printed it; the third by the rule of C++17. An
+// exponent has no ".0" in any of them.
+struct Written {
+  double number;
+  const char* printf17;
+  const char* printf15or17;
+  const char* to_chars;
+  const char* python;
+  const char* ecmascript;
+};
+constexpr Written kWritten[] = {
+    {0.0, "0", "0", "0", "0.0", "0"},
+    {3.0, "3", "3", "3", "3.0", "3"},
+    {-2.5, "-2.5", "-2.5", "-2.5", "-2.5", "-2.5"},
+    {0.1, "0.10000000000000001", "0.1", "0.1", "0.1", "0.1"},
+    {1.0 / 3, "0.33333333333333331", "0.33333333333333331", "0.3333333333333333",
+     "0.3333333333333333", "0.3333333333333333"},
+    {4.35, "4.3499999999999996", "4.35", "4.35", "4.35", "4.35"},
+    {0.0005, "0.00050000000000000001", "0.0005", "5e-04", "0.0005", "0.0005"},
+    {0.0001, "0.0001", "0.0001", "1e-04", "0.0001", "0.0001"},
+    {0.000123, "0.00012300000000000001", "0.000123", "0.000123", "0.000123", "0.000123"},
+    {0.00001, "1.0000000000000001e-05", "1e-05", "1e-05", "1e-05", "0.00001"},
+    {-0.00001, "-1.0000000000000001e-05", "-1e-05", "-1e-05", "-1e-05", "-0.00001"},
+    {0.000001, "9.9999999999999995e-07", "1e-06", "1e-06", "1e-06", "0.000001"},
+    {0.0000001, "9.9999999999999995e-08", "1e-07", "1e-07", "1e-07", "1e-7"},
+    {-2.5e-10, "-2.5000000000000002e-10", "-2.5e-10", "-2.5e-10", "-2.5e-10", "-2.5e-10"},
+    {5e-324, "4.9406564584124654e-324", "4.94065645841247e-324", "5e-324", "5e-324", "5e-324"},
+    {100.0, "100", "100", "100", "100.0", "100"},
+    {200000.0, "200000", "200000", "2e+05", "200000.0", "200000"},
+    {1234567.0, "1234567", "1234567", "1234567", "1234567.0", "1234567"},
+    {1e15, "1000000000000000", "1e+15", "1e+15", "1000000000000000.0", "1000000000000000"},
+    {1e16, "10000000000000000", "1e+16", "1e+16", "1e+16", "10000000000000000"},
+    {9007199254740992.0, "9007199254740992", "9007199254740992", "9007199254740992",
+     "9007199254740992.0", "9007199254740992"},
+    {123456789012345680.0, "1.2345678901234568e+17", "1.2345678901234568e+17", "123456789012345680",
+     "1.2345678901234568e+17", "123456789012345680"},
+    {0x1p63, "9.2233720368547758e+18", "9.2233720368547758e+18", "9223372036854775808",
+     "9.223372036854776e+18", "9223372036854776000"},
+    {1e20, "1e+20", "1e+20", "1e+20", "1e+20", "100000000000000000000"},
+    {1e21, "1e+21", "1e+21", "1e+21", "1e+21", "1e+21"},
+    {1.7976931348623157e308, "1.7976931348623157e+308", "1.7976931348623157e+308",
+     "1.7976931348623157e+308", "1.7976931348623157e+308", "1.7976931348623157e+308"},
+};
+
+TEST(TraceForms, NumbersAsOtherProgramsPrintThem) {
+  for (const Written& row : kWritten) {
+    const std::vector<TraceForm> forms =
+        VectorForms(std::vector<double>{0.75, row.number, -0.75}, {}).value();
+    std::set<std::string> expected = {row.printf17, row.printf15or17};
+    for (const char* text : {row.to_chars, row.python, row.ecmascript}) {
+      // With and without ".0".
+      const std::string plain(absl::StripSuffix(text, ".0"));
+      expected.insert(plain);
+      if (plain.find_first_of(".e") == std::string::npos) expected.insert(plain + ".0");
+    }
+    std::set<std::string> found;
+    for (const TraceForm& form : forms) {
+      if (form.name() != "decimal" || !absl::StrContains(form.bytes(), ", ")) continue;
+      const std::vector<std::string> parts = absl::StrSplit(form.bytes(), ", ");
+      ASSERT_EQ(parts.size(), 3u);
+      EXPECT_EQ(parts[0], "0.75");
+      EXPECT_EQ(parts[2], "-0.75");
+      found.insert(parts[1]);
+    }
+    EXPECT_EQ(found, expected) << row.python;
   }
 }
 
