@@ -14,14 +14,12 @@
 #include "absl/strings/str_replace.h"
 #include "audit/encoding.h"
 #include "audit/trace_decimal.h"
+#include "audit/trace_spelling.h"
 #include "audit/utf8.h"
 #include "core/base/check.h"
 
 namespace lethe::audit {
 namespace {
-
-constexpr char kLowerDigits[] = "0123456789abcdef";
-constexpr char kUpperDigits[] = "0123456789ABCDEF";
 
 std::string Upper(std::string text) {
   for (char& c : text) {
@@ -34,103 +32,26 @@ std::string UrlAlphabet(absl::string_view base64) {
   return absl::StrReplaceAll(base64, {{"+", "-"}, {"/", "_"}});
 }
 
+// Where bytes stand in base64: behind the last character that holds something of the bytes before
+// `offset`, and in front of the first one that holds something of byte `offset` or later ones.
+size_t Base64Begin(size_t offset) { return (8 * offset + 5) / 6; }
+size_t Base64End(size_t offset) { return 8 * offset / 6; }
+
 // The characters of the base64 of `bytes`, placed `offset` bytes into a group of three, that depend
 // on nothing else.
 std::string InnerBase64(absl::string_view bytes, size_t offset) {
   const std::string all = Base64(absl::StrCat(std::string(offset, '\0'), bytes));
-  const size_t begin = (8 * offset + 5) / 6;
-  return all.substr(begin, 8 * (offset + bytes.size()) / 6 - begin);
+  const size_t begin = Base64Begin(offset);
+  return all.substr(begin, Base64End(offset + bytes.size()) - begin);
 }
 
-bool IsAlphanumeric(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
-
-// Every byte but letters, digits and those of `kept` as %XX.
-std::string Percent(absl::string_view text,
-                    absl::string_view kept,
-                    const char* digits,
-                    bool plus_for_blank) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (IsAlphanumeric(c) || kept.find(c) != absl::string_view::npos) {
-      out += c;
-    } else if (c == ' ' && plus_for_blank) {
-      out += '+';
-    } else {
-      out += {'%', digits[byte >> 4], digits[byte & 15]};
-    }
+// How many characters hold nothing but something of `size` bytes, at the worst place in a group.
+size_t LeastBase64(size_t size) {
+  size_t least = Base64End(size);
+  for (const size_t offset : {size_t{1}, size_t{2}}) {
+    least = std::min(least, Base64End(offset + size) - Base64Begin(offset));
   }
-  return out;
-}
-
-std::vector<uint32_t> CodePoints(absl::string_view text) {
-  std::vector<uint32_t> points;
-  while (!text.empty()) {
-    const size_t length = Utf8SequenceLength(text);
-    const auto lead = static_cast<unsigned char>(text[0]);
-    uint32_t point = length == 1 ? lead : lead & (0x7Fu >> length);
-    for (size_t i = 1; i < length; ++i) {
-      point = point << 6 | (static_cast<unsigned char>(text[i]) & 0x3Fu);
-    }
-    points.push_back(point);
-    text.remove_prefix(length);
-  }
-  return points;
-}
-
-// Calls `unit` with each UTF-16 code unit.
-template <typename Function>
-void ForEachUtf16(uint32_t point, const Function& unit) {
-  if (point < 0x10000) return unit(point);
-  unit(0xD800 + ((point - 0x10000) >> 10));
-  unit(0xDC00 + ((point - 0x10000) & 0x3FF));
-}
-
-std::string Utf16(const std::vector<uint32_t>& points, bool big) {
-  std::string out;
-  for (const uint32_t point : points) {
-    ForEachUtf16(point, [&](uint32_t unit) {
-      const char high = static_cast<char>(unit >> 8);
-      const char low = static_cast<char>(unit & 0xFF);
-      out += big ? high : low;
-      out += big ? low : high;
-    });
-  }
-  return out;
-}
-
-struct JsonStyle {
-  bool ascii;     // what is no ASCII as \uXXXX
-  bool html;      // < > & as \uXXXX, as libraries do whose text may go into a page
-  bool slash;     // "/" as "\/"
-  bool no_short;  // \u000a in place of \n
-  const char* digits;
-};
-
-std::string JsonEscaped(const std::vector<uint32_t>& points, const JsonStyle& style) {
-  constexpr absl::string_view kShort = "\b\t\n\f\r";
-  constexpr absl::string_view kLetters = "btnfr";
-  std::string out;
-  for (const uint32_t point : points) {
-    const char c = static_cast<char>(point & 0x7F);
-    const size_t letter = point < 0x20 ? kShort.find(c) : absl::string_view::npos;
-    const bool unsafe = point == '<' || point == '>' || point == '&' || point == '\'';
-    if (point == '"' || point == '\\' || (point == '/' && style.slash)) {
-      out += {'\\', c};
-    } else if (letter != absl::string_view::npos && !style.no_short) {
-      out += {'\\', kLetters[letter]};
-    } else if (point < 0x20 || (unsafe && style.html) || (point >= 0x7F && style.ascii)) {
-      ForEachUtf16(point, [&](uint32_t unit) {
-        out += {'\\', 'u'};
-        for (const unsigned shift : {12u, 8u, 4u, 0u}) out += style.digits[unit >> shift & 15];
-      });
-    } else {
-      AppendUtf8(out, point);
-    }
-  }
-  return out;
+  return least;
 }
 
 // Collects forms, without those whose least part would be met by chance and without copies.
@@ -242,7 +163,7 @@ size_t TraceForm::Begin(size_t unit) const {
     case Layout::kFixed:
       return unit * width_;
     case Layout::kBase64:
-      return (8 * (offset_ + unit * width_) + 5) / 6 - (8 * offset_ + 5) / 6;
+      return Base64Begin(offset_ + unit * width_) - Base64Begin(offset_);
     case Layout::kListed:
       return begins_[unit];
   }
@@ -254,7 +175,7 @@ size_t TraceForm::End(size_t unit) const {
     case Layout::kFixed:
       return (unit + 1) * width_;
     case Layout::kBase64:
-      return 8 * (offset_ + (unit + 1) * width_) / 6 - (8 * offset_ + 5) / 6;
+      return Base64End(offset_ + (unit + 1) * width_) - Base64Begin(offset_);
     case Layout::kListed:
       return ends_[unit];
   }
@@ -271,44 +192,56 @@ absl::StatusOr<std::vector<TraceForm>> TextForms(absl::string_view text, const T
   }
   Forms forms(rules);
   const size_t run = std::max(rules.text_run, kLeastTraceBytes);
-  // `per_byte`: how many bytes of the form stand for one of the text, in thirds. The form's units
-  // are bytes: a run need not begin with a character.
-  const auto add = [&](absl::string_view name, std::string bytes, size_t thirds = 3) {
-    const size_t least = text.size() <= run ? bytes.size() : run * thirds / 3;
-    forms.Add(TraceForm::Fixed(std::string(name), std::move(bytes), 1, least));
+  // `least`: how many bytes of the form stand for `run` bytes of the text at least. The form's
+  // units are bytes: a run need not begin with a character.
+  const auto add = [&](absl::string_view name, std::string bytes, size_t least) {
+    const size_t units = text.size() <= run ? bytes.size() : std::max(least, kLeastTraceBytes);
+    forms.Add(TraceForm::Fixed(std::string(name), std::move(bytes), 1, units));
   };
-  add("utf-8", std::string(text));
-  add("hex", Hex(text), 6);
-  add("hex upper", Upper(Hex(text)), 6);
+  add("utf-8", std::string(text), run);
+  add("hex", Hex(text), 2 * run);
+  add("hex upper", Upper(Hex(text)), 2 * run);
   for (size_t offset = 0; offset < 3; ++offset) {
     std::string inner = InnerBase64(text, offset);
     std::string url = UrlAlphabet(inner);
-    add("base64", std::move(inner), 4);
-    add("base64url", std::move(url), 4);
+    add("base64", std::move(inner), LeastBase64(run));
+    add("base64url", std::move(url), LeastBase64(run));
   }
   // Unreserved characters; those that encodeURIComponent keeps, encodeURI, and forms.
   for (const char* digits : {kUpperDigits, kLowerDigits}) {
-    add("percent", Percent(text, "-._~", digits, false));
-    add("percent", Percent(text, "-._~!'()*", digits, false));
-    add("percent", Percent(text, "-._~!'()*;/?:@&=+$,#", digits, false));
-    add("percent", Percent(text, "-._~/", digits, false));
-    add("percent", Percent(text, "-._*", digits, true));
+    add("percent", Percent(text, "-._~", digits, false), run);
+    add("percent", Percent(text, "-._~!'()*", digits, false), run);
+    add("percent", Percent(text, "-._~!'()*;/?:@&=+$,#", digits, false), run);
+    add("percent", Percent(text, "-._~/", digits, false), run);
+    add("percent", Percent(text, "-._*", digits, true), run);
   }
   if (IsValidUtf8(text)) {
     const std::vector<uint32_t> points = CodePoints(text);
-    add("utf-16le", Utf16(points, false), 6);
-    add("utf-16be", Utf16(points, true), 6);
-    for (int style = 0; style < 32; ++style) {
-      add("json", JsonEscaped(points, {.ascii = (style & 1) != 0,
-                                       .html = (style & 2) != 0,
-                                       .slash = (style & 4) != 0,
-                                       .no_short = (style & 8) != 0,
-                                       .digits = (style & 16) != 0 ? kUpperDigits : kLowerDigits}));
+    const auto spell = [&](absl::string_view name, const auto& append) {
+      Spelled spelled = Spell(points, run, append);
+      add(name, std::move(spelled.bytes), spelled.least);
+    };
+    for (const bool big : {false, true}) {
+      spell(big ? "utf-16be" : "utf-16le",
+            [&](std::string& out, uint32_t point) { AppendUtf16(out, point, big); });
+    }
+    absl::string_view before;
+    for (const absl::string_view unsafe : kJsonUnsafe) {
+      const absl::string_view added = unsafe.substr(std::exchange(before, unsafe).size());
+      if (!added.empty() && text.find_first_of(added) == absl::string_view::npos) continue;
+      for (int bits = 0; bits < 16; ++bits) {
+        const JsonStyle style{.unsafe = unsafe,
+                              .ascii = (bits & 1) != 0,
+                              .slash = (bits & 2) != 0,
+                              .no_short = (bits & 4) != 0,
+                              .digits = (bits & 8) != 0 ? kUpperDigits : kLowerDigits};
+        spell("json", [&](std::string& out, uint32_t point) { AppendJson(out, point, style); });
+      }
     }
   }
-  add("c escapes", absl::CEscape(text));
-  add("c escapes", absl::CHexEscape(text));
-  add("c escapes", absl::Utf8SafeCEscape(text));
+  add("c escapes", absl::CEscape(text), run);
+  add("c escapes", absl::CHexEscape(text), run);
+  add("c escapes", absl::Utf8SafeCEscape(text), run);
   return forms.Take();
 }
 

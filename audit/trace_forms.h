@@ -3,7 +3,8 @@
 //
 // A text: its own bytes (UTF-8), UTF-16 of both byte orders, hexadecimal in both cases, base64 and
 // base64url at each of the three offsets in a group (the characters that no neighbour has a part
-// in), percent-encoding, the escapes of JSON and those of C, where they differ from the text.
+// in), percent-encoding, the escapes of JSON (of several libraries: what goes into a page as
+// \uXXXX or not) and those of C, where they differ from the text.
 // A vector: 64 and 32 bit numbers (rounded) of both byte orders, each as bytes, hexadecimal, base64
 // and base64url; decimal text as trace_decimal.h lists it, behind each other with a comma, a comma
 // and a blank, a blank, a tab or a line feed.
@@ -11,9 +12,9 @@
 // What is compressed, encrypted, hashed, broken into lines or written with other digits is none of
 // them; neither is a text in another case or normal form.
 //
-// Cost: linear in the bytes of all forms, some 30 times those of the thing. Errors:
-// INVALID_ARGUMENT about a thing that would be met by chance; they never repeat the thing. Threads:
-// safe. Source: RFC 4648, RFC 3986 section 2.1, RFC 8259 section 7.
+// Cost: linear in the bytes of all forms, 20 to 90 times those of a text and 80 to 140 times those
+// of a vector. Errors: INVALID_ARGUMENT about a thing that would be met by chance; they never
+// repeat the thing. Threads: safe. Source: RFC 4648.
 #ifndef LETHE_AUDIT_TRACE_FORMS_H_
 #define LETHE_AUDIT_TRACE_FORMS_H_
 
@@ -33,8 +34,10 @@ namespace lethe::audit {
 inline constexpr size_t kLeastTraceBytes = 6;
 
 struct TraceRules {
-  // A text counts as found when all of it stands there, of a longer one this many bytes in a row:
-  // databases cut long values into pages.
+  // A text counts as found when all of it stands there; of a longer one, what stands for any this
+  // many bytes of it (UTF-8) in a row: databases cut long values into pages. Where a form is of
+  // characters, those that lie whole within the bytes; never fewer than kLeastTraceBytes of the
+  // form.
   size_t text_run = 256;
   // The same for the numbers of a vector.
   size_t vector_run = 4;

@@ -85,6 +85,29 @@ TEST(TraceForms, TextsAsOtherProgramsWriteThem) {
   }
 }
 
+// Each library has characters of its own that it keeps out of pages.
+TEST(TraceForms, TextsAsJsonLibrariesEscapeThem) {
+  // Python and ECMAScript; protobuf; Go; PHP with HEX_TAG, HEX_AMP and HEX_APOS; .NET.
+  const std::vector<TraceForm> forms = Text("O'Brien & Sons <x>");
+  for (const char* json :
+       {"O'Brien & Sons <x>", "O'Brien & Sons \\u003cx\\u003e",
+        "O'Brien \\u0026 Sons \\u003cx\\u003e", "O\\u0027Brien \\u0026 Sons \\u003Cx\\u003E",
+        "O\\u0027Brien \\u0026 Sons \\u003cx\\u003e"}) {
+    EXPECT_TRUE(Holds(forms, "json", json) || Holds(forms, "utf-8", json)) << json;
+  }
+  // With quotes: the same, then PHP with HEX_QUOT too, .NET, and Go with a plus.
+  const std::vector<TraceForm> quoted = Text("\"A+B\" & 'C'");
+  for (const char* json :
+       {"\\\"A+B\\\" & 'C'", "\\\"A+B\\\" \\u0026 'C'", "\\\"A+B\\\" \\u0026 \\u0027C\\u0027",
+        "\\u0022A+B\\u0022 \\u0026 \\u0027C\\u0027",
+        "\\u0022A\\u002BB\\u0022 \\u0026 \\u0027C\\u0027"}) {
+    EXPECT_TRUE(Holds(quoted, "json", json)) << json;
+  }
+  // One of a pair is enough to need a form of its own.
+  EXPECT_TRUE(Holds(Text("a < b, c"), "json", "a \\u003c b, c"));
+  EXPECT_TRUE(Holds(Text("it is `x`"), "json", "it is \\u0060x\\u0060"));
+}
+
 TEST(TraceForms, BytesThatAreNoUtf8HaveTheOtherForms) {
   const std::vector<TraceForm> forms = Text("ab\xff\xfe\x80 z");
   EXPECT_TRUE(Holds(forms, "utf-8", "ab\xff\xfe\x80 z"));

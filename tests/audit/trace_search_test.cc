@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -16,6 +17,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "audit/trace_files.h"
 #include "gmock/gmock.h"
@@ -264,6 +266,75 @@ TEST(TraceSearch, PartsOfLongThingsCount) {
   // Four numbers count, three do not, wherever they are cut.
   EXPECT_EQ(PlacesIn(*search, piece(bytes, 81, 8 * 5 - 1)).size(), 1u);
   EXPECT_EQ(PlacesIn(*search, piece(bytes, 81, 8 * 4 - 1 + 7)).size(), 0u);
+}
+
+// Whole characters of `text` within `size` bytes from `begin` on.
+std::string WholeCharacters(const std::string& text, size_t begin, size_t size) {
+  const auto inside = [&](size_t at) {
+    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+  };
+  size_t end = begin + size;
+  while (inside(begin)) ++begin;
+  while (inside(end)) --end;
+  return text.substr(begin, end - begin);
+}
+
+std::string Utf16Of(const std::string& text) {
+  const TempFolder folder;
+  WriteAll(folder / "in", text);
+  const std::string line =
+      absl::StrCat("iconv -f UTF-8 -t UTF-16LE '", folder / "in", "' >'", folder / "out", "'");
+  EXPECT_EQ(std::system(line.c_str()), 0) << line;
+  return testing::ReadAll(folder / "out");
+}
+
+std::string Base64Of(const std::string& bytes) {
+  const TempFolder folder;
+  WriteAll(folder / "in", bytes);
+  const std::string line = absl::StrCat("base64 -w0 '", folder / "in", "' >'", folder / "out", "'");
+  EXPECT_EQ(std::system(line.c_str()), 0) << line;
+  return testing::ReadAll(folder / "out");
+}
+
+// Any 256 bytes in a row of a text of more are enough, in every form, and fewer are not.
+TEST(TraceSearch, AnyPartOfALongTextCountsInEveryForm) {
+  constexpr uint64_t kSeed = 11;
+  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
+  Random random(kSeed);
+  std::string chinese;  // 200 characters of three bytes
+  std::string mixed;    // of one to four
+  const char* const kinds[] = {"k", "\xc3\xab", "\xe6\xb2\xb3", "\xf0\x9f\x98\x80"};
+  while (chinese.size() < 600) {
+    chinese += {static_cast<char>(0xE5 + random() % 4), static_cast<char>(0x80 + random() % 64),
+                static_cast<char>(0x80 + random() % 64)};
+  }
+  while (mixed.size() < 600) mixed += kinds[random() % 4] + std::to_string(random() % 10);
+  std::string ascii = absl::BytesToHexString(RandomBytes(random, 300));
+  for (const std::string& text : {chinese, mixed, ascii}) {
+    const std::unique_ptr<TraceSearch> search = ForTexts({text});
+    const auto found = [&](const std::string& bytes, absl::string_view form) {
+      for (const TracePlace& place : PlacesIn(*search, absl::StrCat("\xff\xfe", bytes, "\xfe"))) {
+        if (search->things()[0].forms[place.form].name() == form) return true;
+      }
+      return false;
+    };
+    // Every place within a character and within a group of three.
+    for (size_t begin = 171; begin < 174; ++begin) {
+      const std::string part = text.substr(begin, 256);
+      EXPECT_TRUE(found(part, "utf-8")) << begin;
+      EXPECT_FALSE(found(part.substr(1), "utf-8")) << begin;
+      EXPECT_TRUE(found(absl::BytesToHexString(part), "hex")) << begin;
+      EXPECT_FALSE(found(absl::BytesToHexString(part).substr(1), "hex")) << begin;
+      EXPECT_TRUE(found(Utf16Of(WholeCharacters(text, begin, 256)), "utf-16le")) << begin;
+      EXPECT_FALSE(found(Utf16Of(WholeCharacters(text, begin, 120)), "utf-16le")) << begin;
+      for (const char* before : {"", "a", "bc"}) {
+        EXPECT_TRUE(found(Base64Of(absl::StrCat(before, part, "\xff\xff")), "base64"))
+            << begin << before;
+        EXPECT_FALSE(found(Base64Of(absl::StrCat(before, part.substr(4), "\xff\xff")), "base64"))
+            << begin << before;
+      }
+    }
+  }
 }
 
 TEST(TraceSearch, SelfTestCoversEveryForm) {
