@@ -28,9 +28,15 @@ encoding and with the escapes of JSON and C; vectors as 64 and 32 bit numbers of
 both byte orders, also in hex and base64, and as decimal text. What is packed
 (zip, gzip), encrypted or hashed is not found: unpack it first.
 
+It is for logs, exports, temporary files and the files of applications, and
+shows that nothing stands in clear in the server's data. There rows are sealed:
+nothing is found before an erasure either, so it does not show that one
+happened. The certificates do.
+
 Beforehand every form of everything is put into a stream of random bytes and
 must be found there. With --control also in a file of which you know that it
-holds everything, a copy of the data from before the erasure, say; without that
+holds everything in clear: the file of the tokens, or one of an application's
+from before the erasure. The server's data, old or new, is none. Without that
 "nothing found" proves little about what you typed.
 
 Of a token id, subject, payload, key and value are looked for, not the labels.
@@ -43,10 +49,11 @@ Exit status
   3 malformed input
 
 Examples
-  lethe-verify residue /var/lib/lethe /var/log/lethe --texts-file erased.txt
-  lethe-verify residue /var/lib/lethe --tokens erased.ndjson \
+  lethe-verify residue /var/log/lethe /tmp --texts-file erased.txt
+  lethe-verify residue /srv/exports /var/lib/lethe --tokens erased.ndjson \
       --control erased.ndjson
-  lethe-verify residue copy-from-before --tokens erased.ndjson --expect-found)";
+  lethe-verify residue application-before.db --tokens erased.ndjson \
+      --expect-found)";
 
 std::string Grouped(uint64_t number) {
   std::string digits = absl::StrCat(number);

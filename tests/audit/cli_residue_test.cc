@@ -154,6 +154,9 @@ TEST_F(ResidueTest, HelpExplains) {
   const Outcome help = Residue("--help");
   EXPECT_EQ(help.code, 0);
   EXPECT_THAT(help.out, AllOf(HasSubstr("Exit status\n  0 nothing found"), HasSubstr("--control")));
+  // Sealed rows are found neither before an erasure nor in copies: such a copy is no control.
+  EXPECT_THAT(help.out, AllOf(HasSubstr("nothing is found before an erasure either"),
+                              Not(HasSubstr("copy"))));
 }
 
 }  // namespace
