@@ -29,9 +29,9 @@ inline constexpr absl::string_view kLevelKeyPending = "key-pending";
 inline constexpr absl::string_view kLevelKeyDestroyed = "key-destroyed";
 // write-ahead-log, in a shredded or tenant-closed: emptied after the rows were deleted.
 inline constexpr absl::string_view kLevelTruncated = "truncated";
-// backups, in a shredded: the rows in them are ciphertext under destroyed keys. Outside of this are the
-// keyed hashes of ids and subjects beside the rows, whose key lives until the tenant is deleted, and
-// copies of the key store itself until the epoch of their key-encryption key ends.
+// backups, in a shredded: the rows in them are ciphertext under destroyed keys. Outside of this are
+// the keyed hashes of ids and subjects beside the rows, whose key lives until the tenant is
+// deleted, and copies of the key store itself until the epoch of their key-encryption key ends.
 inline constexpr absl::string_view kLevelUnreadableWithoutKey = "unreadable-without-key";
 // exports: there never was content of a token in them.
 inline constexpr absl::string_view kLevelNoTokenContent = "no-token-content";
