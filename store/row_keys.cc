@@ -58,11 +58,12 @@ absl::StatusOr<std::string> RowSealer::Seal(absl::string_view memory_uid,
                                             uint64_t handle,
                                             uint64_t slot,
                                             uint64_t prior_seals,
+                                            Nonces& nonces,
                                             absl::string_view plaintext) {
   std::string sealed;
   const auto seal = [&](SealingKey& key) -> absl::Status {
-    LETHE_ASSIGN_OR_RETURN(sealed,
-                           SealRow(key, PlaceOf(tenant_uid_, memory_uid, handle, slot), plaintext));
+    LETHE_ASSIGN_OR_RETURN(
+        sealed, SealRow(key, PlaceOf(tenant_uid_, memory_uid, handle, slot), plaintext, &nonces));
     return absl::OkStatus();
   };
   LETHE_RETURN_IF_ERROR(keys_->WithKey(slot, prior_seals, seal));

@@ -74,6 +74,7 @@ class RowSealer {
                                    uint64_t handle,
                                    uint64_t slot,
                                    uint64_t prior_seals,
+                                   Nonces& nonces,
                                    absl::string_view plaintext);
   // DATA_LOSS, which says why, for a row that was not sealed with this slot for this place, and for
   // one whose key is destroyed. Errors of the vault otherwise.

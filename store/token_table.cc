@@ -1,6 +1,7 @@
 #include "store/token_table.h"
 
 #include <algorithm>
+#include <future>
 #include <limits>
 #include <map>
 #include <set>
@@ -18,6 +19,8 @@ namespace {
 
 // Rows whose keys are brought into the cache together; it holds more.
 constexpr size_t kKeysAtOnce = 1000;
+// Of a batch, sealed before anything is inserted; small, since nothing is done meanwhile.
+constexpr size_t kFirstPart = 250;
 constexpr size_t kReadBytes = size_t{1} << 20;  // of their bodies, but for the last one
 constexpr uint64_t kMaxHandle = std::numeric_limits<int64_t>::max();
 
@@ -83,44 +86,91 @@ absl::Status TokenTable::Insert(const StoredMemory& memory,
   LETHE_ASSIGN_OR_RETURN(
       const int64_t buried,
       CountWhere("SELECT EXISTS (SELECT 1 FROM tombstones WHERE memory = ?1)", memory));
-  std::map<IndexHash, uint64_t> slot_of_subject;
-  uint64_t least_handle = memory.record.next_handle;
-  for (size_t from = 0; from < rows.size(); from += kKeysAtOnce) {
-    const std::span<const TokenRow> part =
-        rows.subspan(from, std::min(kKeysAtOnce, rows.size() - from));
-    std::vector<RowKeys> keys;
-    std::vector<uint64_t> slots;
-    keys.reserve(part.size());
-    slots.reserve(part.size());
-    for (size_t i = 0; i < part.size(); ++i) {
-      const TokenRow& row = part[i];
-      LETHE_RETURN_IF_ERROR(ValidateRow(from + i, row, least_handle));
-      least_handle = row.handle + 1;
-      RowKeys& made = keys.emplace_back();
-      made.id = index_.ForId(memory.record.uid, row.id);
-      if (row.subject.empty()) {
-        LETHE_ASSIGN_OR_RETURN(made.slot, taker.Take());
-      } else {
-        made.subject = index_.ForSubject(memory.record.uid, row.subject);
-        const auto [place, is_new] = slot_of_subject.try_emplace(made.subject, 0);
-        if (is_new) {
-          LETHE_ASSIGN_OR_RETURN(place->second, SlotOfSubject(memory, made.subject, taker));
-        }
-        made.slot = place->second;
-      }
-      slots.push_back(made.slot);
+  LETHE_ASSIGN_OR_RETURN(const std::vector<SubjectKey> subjects, FindSubjects(memory, rows, taker));
+  const auto seal = [&](size_t from) {
+    const size_t most = from == 0 ? kFirstPart : kKeysAtOnce;
+    return SealPart(memory, rows.subspan(from, std::min(most, rows.size() - from)), from, subjects,
+                    taker);
+  };
+  absl::StatusOr<std::vector<SealedRow>> sealed = seal(0);
+  for (size_t from = 0; from < rows.size();) {
+    LETHE_RETURN_IF_ERROR(sealed.status());
+    const std::vector<SealedRow> part = *std::move(sealed);
+    const size_t next = from + part.size();
+    // Sealing needs the file of keys and no other, inserting this file and no other, and they take
+    // about as long: so the next part is sealed meanwhile. Joined before anything else is done.
+    std::future<absl::StatusOr<std::vector<SealedRow>>> ahead;
+    if (next < rows.size()) {
+      ahead = std::async(std::launch::async | std::launch::deferred, seal, next);
     }
-    LETHE_RETURN_IF_ERROR(sealer_.Prefetch(slots));
-    LETHE_RETURN_IF_ERROR(InsertPart(memory, part, keys, from, taker.prior_seals(), buried != 0));
+    const absl::Status inserted = InsertPart(memory, part, from, buried != 0);
+    if (ahead.valid()) sealed = ahead.get();
+    LETHE_RETURN_IF_ERROR(inserted);
+    from = next;
   }
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<TokenTable::SubjectKey>> TokenTable::FindSubjects(
+    const StoredMemory& memory,
+    std::span<const TokenRow> rows,
+    SlotTaker& taker) {
+  std::vector<SubjectKey> subjects(rows.size());
+  std::map<IndexHash, uint64_t> slots;
+  uint64_t least_handle = memory.record.next_handle;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    LETHE_RETURN_IF_ERROR(ValidateRow(i, rows[i], least_handle));
+    least_handle = rows[i].handle + 1;
+    if (rows[i].subject.empty()) continue;
+    subjects[i].hash = index_.ForSubject(memory.record.uid, rows[i].subject);
+    const auto [place, is_new] = slots.try_emplace(subjects[i].hash, 0);
+    if (is_new) {
+      LETHE_ASSIGN_OR_RETURN(place->second, SlotOfSubject(memory, subjects[i].hash, taker));
+    }
+    subjects[i].slot = place->second;
+  }
+  return subjects;
+}
+
+absl::StatusOr<std::vector<TokenTable::SealedRow>> TokenTable::SealPart(
+    const StoredMemory& memory,
+    std::span<const TokenRow> rows,
+    size_t first_index,
+    std::span<const SubjectKey> subjects,
+    SlotTaker& taker) {
+  std::vector<SealedRow> sealed(rows.size());
+  std::vector<uint64_t> slots;
+  slots.reserve(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    SealedRow& row = sealed[i];
+    row.handle = rows[i].handle;
+    row.id = index_.ForId(memory.record.uid, rows[i].id);
+    if (rows[i].subject.empty()) {
+      LETHE_ASSIGN_OR_RETURN(row.slot, taker.Take());
+    } else {
+      row.subject = subjects[first_index + i].hash;
+      row.slot = subjects[first_index + i].slot;
+    }
+    slots.push_back(row.slot);
+  }
+  LETHE_RETURN_IF_ERROR(sealer_.Prefetch(slots));
+  Nonces nonces(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::string plaintext = EncodeToken(rows[i]);
+    if (plaintext.size() > kMaxRowBytes - kSealedRowOverhead) {
+      return CheckLength(absl::StrCat("tokens[", first_index + i, "]"), plaintext, 1,
+                         kMaxRowBytes - kSealedRowOverhead);
+    }
+    LETHE_ASSIGN_OR_RETURN(sealed[i].body,
+                           sealer_.Seal(memory.record.uid, sealed[i].handle, sealed[i].slot,
+                                        taker.prior_seals(), nonces, plaintext));
+  }
+  return sealed;
+}
+
 absl::Status TokenTable::InsertPart(const StoredMemory& memory,
-                                    std::span<const TokenRow> rows,
-                                    std::span<const RowKeys> keys,
+                                    std::span<const SealedRow> rows,
                                     size_t first_index,
-                                    uint64_t prior_seals,
                                     bool buried) {
   LETHE_ASSIGN_OR_RETURN(
       Statement insert,
@@ -130,30 +180,22 @@ absl::Status TokenTable::InsertPart(const StoredMemory& memory,
       Statement revive,
       database_->Prepare("DELETE FROM tombstones WHERE memory = ?1 AND id_key = ?2"));
   for (size_t i = 0; i < rows.size(); ++i) {
-    const TokenRow& row = rows[i];
-    const std::string plaintext = EncodeToken(row);
-    if (plaintext.size() > kMaxRowBytes - kSealedRowOverhead) {
-      return CheckLength(absl::StrCat("tokens[", first_index + i, "]"), plaintext, 1,
-                         kMaxRowBytes - kSealedRowOverhead);
-    }
-    LETHE_ASSIGN_OR_RETURN(
-        const std::string body,
-        sealer_.Seal(memory.record.uid, row.handle, keys[i].slot, prior_seals, plaintext));
+    const SealedRow& row = rows[i];
     insert.Int(1, memory.key).Int(2, static_cast<int64_t>(row.handle));
-    insert.Blob(3, audit::AsBytes(keys[i].id)).Int(5, ClampToInt64(keys[i].slot));
-    if (row.subject.empty()) {
-      insert.Null(4);
+    insert.Blob(3, audit::AsBytes(row.id)).Int(5, ClampToInt64(row.slot));
+    if (row.subject.has_value()) {
+      insert.Blob(4, audit::AsBytes(*row.subject));
     } else {
-      insert.Blob(4, audit::AsBytes(keys[i].subject));
+      insert.Null(4);
     }
-    absl::Status status = insert.Blob(6, body).Run();
+    absl::Status status = insert.Blob(6, row.body).Run();
     if (absl::IsAlreadyExists(status)) {
       return absl::AlreadyExistsError(absl::StrCat(
           RowField(first_index + i, "id"), ": already in this memory, or twice in this batch"));
     }
     LETHE_RETURN_IF_ERROR(status);
     if (!buried) continue;
-    revive.Int(1, memory.key).Blob(2, audit::AsBytes(keys[i].id));
+    revive.Int(1, memory.key).Blob(2, audit::AsBytes(row.id));
     LETHE_RETURN_IF_ERROR(revive.Run());
   }
   return absl::OkStatus();
@@ -262,14 +304,16 @@ absl::Status TokenTable::SealAnew(const StoredMemory& memory,
   LETHE_ASSIGN_OR_RETURN(Statement write,
                          database_->Prepare("UPDATE tokens SET slot = ?3, body = ?4"
                                             " WHERE memory = ?1 AND handle = ?2"));
+  Nonces nonces(handles.size());
   for (uint64_t handle : handles) {
     read.Reset();
     read.Int(1, memory.key).Int(2, ClampToInt64(handle));
     LETHE_ASSIGN_OR_RETURN(const bool row, read.Step());
     LETHE_CHECK(row);
     LETHE_ASSIGN_OR_RETURN(const std::string plaintext, Open(memory, Read(read)));
-    LETHE_ASSIGN_OR_RETURN(const std::string body, sealer_.Seal(memory.record.uid, handle, slot,
-                                                                taker.prior_seals(), plaintext));
+    LETHE_ASSIGN_OR_RETURN(
+        const std::string body,
+        sealer_.Seal(memory.record.uid, handle, slot, taker.prior_seals(), nonces, plaintext));
     write.Int(1, memory.key).Int(2, ClampToInt64(handle)).Int(3, ClampToInt64(slot));
     LETHE_RETURN_IF_ERROR(write.Blob(4, body).Run());
   }

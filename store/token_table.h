@@ -89,17 +89,33 @@ class TokenTable {
   absl::StatusOr<uint64_t> SlotOfSubject(const StoredMemory& memory,
                                          const IndexHash& subject_key,
                                          SlotTaker& taker);
-  struct RowKeys {
-    IndexHash id{};
-    IndexHash subject{};  // unused where there is none
+  struct SubjectKey {
+    IndexHash hash{};
     uint64_t slot = 0;
   };
-  // Seals and writes rows of a batch; `first_index` is that of the first in it.
+  struct SealedRow {
+    uint64_t handle = 0;
+    IndexHash id{};
+    std::optional<IndexHash> subject;
+    uint64_t slot = 0;
+    std::string body;
+  };
+  // Checks the rows of a batch, and finds or takes the keys of their subjects; nothing for a row
+  // without one.
+  absl::StatusOr<std::vector<SubjectKey>> FindSubjects(const StoredMemory& memory,
+                                                       std::span<const TokenRow> rows,
+                                                       SlotTaker& taker);
+  // Rows of a batch, of which `first_index` is the first; takes the keys of those that have their
+  // own. Touches keys.db alone.
+  absl::StatusOr<std::vector<SealedRow>> SealPart(const StoredMemory& memory,
+                                                  std::span<const TokenRow> rows,
+                                                  size_t first_index,
+                                                  std::span<const SubjectKey> subjects,
+                                                  SlotTaker& taker);
+  // Touches tenant.db alone.
   absl::Status InsertPart(const StoredMemory& memory,
-                          std::span<const TokenRow> rows,
-                          std::span<const RowKeys> keys,
+                          std::span<const SealedRow> rows,
                           size_t first_index,
-                          uint64_t prior_seals,
                           bool buried);
   // Seals the subject's live rows with a new key, if there are any.
   absl::Status SealAnew(const StoredMemory& memory,

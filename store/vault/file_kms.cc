@@ -92,12 +92,14 @@ absl::StatusOr<std::vector<std::string>> FileKms::Wrap(uint32_t epoch,
   LETHE_ASSIGN_OR_RETURN(SealingKey * kek, Find(epoch));
   std::vector<std::string> wrapped;
   wrapped.reserve(keys.size());
+  Nonces nonces(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
     if (keys[i].key == nullptr || keys[i].key->size() != kDataKeyBytes) {
       return absl::InvalidArgumentError(
           absl::StrCat("keys[", i, "]: must have ", kDataKeyBytes, " bytes"));
     }
-    LETHE_ASSIGN_OR_RETURN(std::string bytes, kek->SealSecret(keys[i].context, *keys[i].key));
+    LETHE_ASSIGN_OR_RETURN(std::string bytes,
+                           kek->SealSecret(keys[i].context, *keys[i].key, &nonces));
     wrapped.push_back(std::move(bytes));
   }
   return wrapped;

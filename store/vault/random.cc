@@ -4,7 +4,9 @@
 #include <openssl/rand.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 
 #include "core/base/check.h"
 
@@ -26,12 +28,18 @@ void RandomKey(uint8_t* out, size_t size) { Draw(out, size, 1); }
 
 void NextRandomKey(uint8_t* out, size_t size) { Draw(out, size, 0); }
 
-void RandomNonce(uint8_t* out, size_t size) {
-  ssize_t count = 0;
-  do {
-    count = ::getrandom(out, size, 0);
-  } while (count < 0 && errno == EINTR);
-  LETHE_CHECK(count >= 0 && static_cast<size_t>(count) == size);
+void Nonces::Next(uint8_t* out) {
+  if (left_ == 0) {
+    left_ = std::clamp(wanted_, size_t{1}, kAhead);
+    wanted_ -= std::min(wanted_, left_);
+    ssize_t count = 0;
+    do {
+      count = ::getrandom(drawn_.data(), left_ * kBytes, 0);
+    } while (count < 0 && errno == EINTR);
+    LETHE_CHECK(count >= 0 && static_cast<size_t>(count) == left_ * kBytes);
+  }
+  --left_;
+  std::copy_n(drawn_.begin() + static_cast<std::ptrdiff_t>(left_ * kBytes), kBytes, out);
 }
 
 }  // namespace lethe::store

@@ -1,7 +1,7 @@
 // Random bytes that a copy of this process's memory does not tell: a virtual machine that is
 // resumed twice from one snapshot, or a forked process, must draw different keys and nonces.
 // OpenSSL's generators keep a state in RAM and reseed it now and then, so a copy repeats them until
-// then. RandomKey and RandomNonce ask the kernel each time, whose own generator is told of such
+// then. RandomKey and Nonces ask the kernel in each call, whose own generator is told of such
 // copies (vmgenid, Linux 5.18 and later; before it, a guest is as good as its host's help).
 //
 // NextRandomKey draws without asking: for the further keys of one series, made right after the
@@ -15,6 +15,7 @@
 #ifndef LETHE_STORE_VAULT_RANDOM_H_
 #define LETHE_STORE_VAULT_RANDOM_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,8 +26,25 @@ void RandomKey(uint8_t* out, size_t size);
 // From the same generator as it stands. Requires a RandomKey before, in this thread.
 void NextRandomKey(uint8_t* out, size_t size);
 
-// From the kernel alone. Requires size <= 256, up to which getrandom answers whole.
-void RandomNonce(uint8_t* out, size_t size);
+// Nonces for the seals of one call, from the kernel alone. A system call costs as much as sealing a
+// short row, so up to 21 are drawn at a time: as many as getrandom answers whole. To be used up
+// within the call and for what it holds already; then a copy of memory that is taken meanwhile
+// seals the same bytes under the same nonces, which tells nothing. Threads: compatible.
+class Nonces {
+ public:
+  static constexpr size_t kBytes = 12;
+
+  // `count`: how many will be asked for, at most that many are drawn ahead.
+  explicit Nonces(size_t count) : wanted_(count) {}
+  void Next(uint8_t* out);
+
+ private:
+  static constexpr size_t kAhead = 21;
+
+  size_t wanted_;
+  size_t left_ = 0;
+  std::array<uint8_t, kAhead * kBytes> drawn_;
+};
 
 }  // namespace lethe::store
 

@@ -16,6 +16,7 @@ constexpr char kRowVersion = 1;
 constexpr size_t kRowHeaderBytes = 1 + 8;
 constexpr absl::string_view kRowTag("lethe-sealed-row\1\0", 18);
 constexpr size_t kUidBytes = 32;
+static_assert(Nonces::kBytes == kNonceBytes);
 
 absl::string_view Bytes(const SecretBytes& secret) {
   return absl::string_view(reinterpret_cast<const char*>(secret.data()), secret.size());
@@ -56,7 +57,8 @@ absl::Status SealingKey::CheckKey() const {
 }
 
 absl::StatusOr<std::string> SealingKey::Seal(absl::string_view context,
-                                             absl::string_view plaintext) {
+                                             absl::string_view plaintext,
+                                             Nonces* nonces) {
   LETHE_RETURN_IF_ERROR(CheckKey());
   if (seals_ >= max_seals_) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -64,7 +66,8 @@ absl::StatusOr<std::string> SealingKey::Seal(absl::string_view context,
   }
   ++seals_;
   std::string sealed(kNonceBytes, '\0');
-  RandomNonce(reinterpret_cast<uint8_t*>(sealed.data()), kNonceBytes);
+  Nonces own(1);
+  (nonces == nullptr ? own : *nonces).Next(reinterpret_cast<uint8_t*>(sealed.data()));
   const std::string nonce = sealed;
   sealed.reserve(kSealOverhead + plaintext.size());
   LETHE_RETURN_IF_ERROR(AesGcmSeal(key_, nonce, context, plaintext, sealed));
@@ -83,8 +86,9 @@ absl::StatusOr<std::string> SealingKey::Open(absl::string_view context,
 }
 
 absl::StatusOr<std::string> SealingKey::SealSecret(absl::string_view context,
-                                                   const SecretBytes& secret) {
-  return Seal(context, Bytes(secret));
+                                                   const SecretBytes& secret,
+                                                   Nonces* nonces) {
+  return Seal(context, Bytes(secret), nonces);
 }
 
 absl::StatusOr<SecretBytes> SealingKey::OpenSecret(absl::string_view context,
@@ -104,9 +108,10 @@ absl::StatusOr<SecretBytes> SealingKey::OpenSecret(absl::string_view context,
 
 absl::StatusOr<std::string> SealRow(SealingKey& key,
                                     const RowPlace& place,
-                                    absl::string_view plaintext) {
+                                    absl::string_view plaintext,
+                                    Nonces* nonces) {
   LETHE_ASSIGN_OR_RETURN(const std::string context, RowContext(place));
-  LETHE_ASSIGN_OR_RETURN(const std::string sealed, key.Seal(context, plaintext));
+  LETHE_ASSIGN_OR_RETURN(const std::string sealed, key.Seal(context, plaintext, nonces));
   std::string row(1, kRowVersion);
   row.reserve(kRowHeaderBytes + sealed.size());
   PutLittleEndian(row, place.slot);

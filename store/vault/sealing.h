@@ -35,6 +35,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "store/vault/aes_gcm.h"
+#include "store/vault/random.h"
 #include "store/vault/secret_bytes.h"
 
 namespace lethe::store {
@@ -55,11 +56,16 @@ class SealingKey {
                       uint64_t max_seals = kMaxSealsPerKey);
 
   // nonce, ciphertext, tag. Every call counts, the failed ones too.
-  absl::StatusOr<std::string> Seal(absl::string_view context, absl::string_view plaintext);
+  // Without `nonces` it draws its own.
+  absl::StatusOr<std::string> Seal(absl::string_view context,
+                                   absl::string_view plaintext,
+                                   Nonces* nonces = nullptr);
   absl::StatusOr<std::string> Open(absl::string_view context, absl::string_view sealed) const;
 
   // The same for a key as plaintext, which never leaves locked memory.
-  absl::StatusOr<std::string> SealSecret(absl::string_view context, const SecretBytes& secret);
+  absl::StatusOr<std::string> SealSecret(absl::string_view context,
+                                         const SecretBytes& secret,
+                                         Nonces* nonces = nullptr);
   absl::StatusOr<SecretBytes> OpenSecret(absl::string_view context, absl::string_view sealed) const;
 
   uint64_t seals() const { return seals_; }
@@ -86,7 +92,8 @@ struct RowPlace {
 // INVALID_ARGUMENT when a uid has not 32 bytes.
 absl::StatusOr<std::string> SealRow(SealingKey& key,
                                     const RowPlace& place,
-                                    absl::string_view plaintext);
+                                    absl::string_view plaintext,
+                                    Nonces* nonces = nullptr);
 
 // The slot that a sealed row names, before anything is authenticated: only to find the key with.
 // DATA_LOSS for another version or fewer bytes than the shortest row has.
