@@ -141,6 +141,38 @@ TEST_P(Conformance, ABatchIsInsertedWholeOrNotAtAll) {
               absl::StatusCode::kNotFound);
 }
 
+// Of several parts: a bad row in any of them, and none of them is there; then all are, in order.
+TEST_P(Conformance, ALargeBatchIsInsertedWholeOrNotAtAll) {
+  ASSERT_OK(store_->InsertTokens(memory_.uid, std::vector<TokenRow>{TestRow(1, "first", "s")}));
+  std::vector<TokenRow> good;
+  for (uint64_t handle = 2; handle <= 2600; ++handle) {
+    const std::string subject = handle % 3 == 0 ? absl::StrCat("s", handle % 50) : "";
+    good.push_back(TestRow(handle, absl::StrCat("id", handle), subject));
+  }
+  for (const size_t bad : {size_t{0}, size_t{249}, size_t{250}, size_t{1700}, good.size() - 1}) {
+    std::vector<TokenRow> rows = good;
+    rows[bad].id = "first";
+    const absl::Status taken = store_->InsertTokens(memory_.uid, rows);
+    EXPECT_CODE(taken, absl::StatusCode::kAlreadyExists);
+    EXPECT_THAT(std::string(taken.message()), HasSubstr(absl::StrCat("tokens[", bad, "].id")));
+    rows[bad].id = "";
+    const absl::Status empty = store_->InsertTokens(memory_.uid, rows);
+    EXPECT_CODE(empty, absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(empty.message()), HasSubstr(absl::StrCat("tokens[", bad, "].id")));
+    rows[bad].id = "long";
+    rows[bad].payload.assign(kMaxRowBytes, 'x');
+    const absl::Status longer = store_->InsertTokens(memory_.uid, rows);
+    EXPECT_CODE(longer, absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(longer.message()), HasSubstr(absl::StrCat("tokens[", bad, "]")));
+    EXPECT_EQ(store_->CountMemory(memory_.uid)->tokens, 1u);
+  }
+  ASSERT_OK(store_->InsertTokens(memory_.uid, good));
+  std::vector<TokenRow> stored = LoadAll(*store_, memory_.uid);
+  ASSERT_EQ(stored.size(), good.size() + 1);
+  stored.erase(stored.begin());
+  EXPECT_EQ(stored, good);
+}
+
 TEST_P(Conformance, MessagesHoldNoContent) {
   ASSERT_OK(Insert({TestRow(1, "secret-id", "secret-subject")}));
   const absl::Status status = Insert({TestRow(2, "secret-id", "secret-subject")});
