@@ -167,7 +167,8 @@ absl::StatusOr<int> Lock(const std::string& folder) {
 }
 
 // A vault that the operator names may be any folder: it is looked at, and its mode is not changed.
-absl::Status CheckVault(const std::string& data, const std::string& vault) {
+// Returns where it really is.
+absl::StatusOr<std::string> CheckVault(const std::string& data, const std::string& vault) {
   struct stat info {};
   if (::stat(vault.c_str(), &info) != 0) return SystemError("looking at it", vault, errno);
   if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0) {
@@ -185,7 +186,7 @@ absl::Status CheckVault(const std::string& data, const std::string& vault) {
     const fs::path taken = root / part;
     inside |= std::mismatch(taken.begin(), taken.end(), in.begin(), in.end()).first == taken.end();
   }
-  if (!inside) return absl::OkStatus();
+  if (!inside) return in.string();
   return absl::FailedPreconditionError(
       absl::StrCat(vault, ": is a folder of the data; the vault needs one of its own"));
 }
@@ -209,7 +210,8 @@ absl::StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::st
   for (const std::string& secret : own) {
     if (::chmod(secret.c_str(), 0700) != 0) return SystemError("setting its mode", secret, errno);
   }
-  LETHE_RETURN_IF_ERROR(CheckVault(path, directory->vault_path()));
+  // A link may lead to it; what lies below must be folders.
+  LETHE_ASSIGN_OR_RETURN(directory->vault_, CheckVault(path, directory->vault_path()));
   LETHE_RETURN_IF_ERROR(RemoveHalfMade(absl::StrCat(path, "/tenants")));
   LETHE_RETURN_IF_ERROR(RemoveTemporary(absl::StrCat(path, "/temporary")));
   LETHE_RETURN_IF_ERROR(SyncFolder(path));

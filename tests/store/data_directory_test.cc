@@ -202,6 +202,27 @@ TEST_F(DataDirectoryTest, AVaultElsewhereIsUsed) {
               absl::StatusCode::kFailedPrecondition);
 }
 
+// On another disk, say: both the vault that is named and the default one may be links.
+TEST_F(DataDirectoryTest, AVaultBehindALinkIsWhereItReallyIs) {
+  const std::string disk = fs::canonical(folder_.path()).string() + "/disk";
+  fs::create_directory(disk);
+  fs::permissions(disk, fs::perms::owner_all);
+  data_.reset();
+  fs::remove(path_ + "/vault");
+  fs::create_directory_symlink(disk, path_ + "/vault");
+  fs::create_directory_symlink(disk, folder_.path() + "/link");
+  for (const std::string& named : {std::string(), folder_.path() + "/link"}) {
+    auto directory = DataDirectory::Open(path_, named);
+    ASSERT_OK(directory);
+    EXPECT_EQ((*directory)->vault_path(), disk);
+    const std::string tenant = folder_.path() + "/tenant" + (named.empty() ? "1" : "2");
+    fs::create_directory(tenant);
+    TenantRecord record = TestTenant();
+    record.uid = Uid(named.empty() ? 1 : 2);
+    EXPECT_OK(CreateTenantStore(tenant, record, {.vault = (*directory)->vault_path()}));
+  }
+}
+
 // Whatever folder is named, nothing in it or about it is changed before it is known to be fit.
 TEST_F(DataDirectoryTest, AVaultThatCannotBeOneIsRefusedAndLeftAsItIs) {
   ASSERT_OK(Create("acme"));
