@@ -38,6 +38,11 @@ absl::StatusOr<CertificateRecord> ReadRow(const Statement& row) {
   }
   record.leaf = std::string(row.ColumnBlob(8));
   record.envelope = std::string(row.ColumnBlob(9));
+  // The log was whole when it was opened; the bytes may be read from the disk once more.
+  if (audit::LeafHash(record.leaf) != record.leaf_hash) {
+    return absl::DataLossError(absl::StrCat("the log of certificates: leaf ", record.sequence,
+                                            " does not have the hash that stands beside it"));
+  }
   return record;
 }
 

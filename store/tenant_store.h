@@ -278,7 +278,8 @@ class TenantStore {
   virtual absl::StatusOr<KeysDestroyed> DestroyAllKeys() = 0;
   // Only after DestroyAllKeys. Rewrites the file so that it holds the log and nothing else, appends
   // the closing certificate and sets the state to kClosed: the log can be read and nothing can
-  // change. OK when this certificate has closed the tenant already.
+  // change. OK when this certificate has closed the tenant already. Any error may come after it was
+  // closed: repeat it, or see after opening.
   virtual absl::Status FinishClose(const CertificateAppend& certificate) = 0;
 
   // --- Memories.
@@ -317,8 +318,8 @@ class TenantStore {
   virtual absl::StatusOr<std::vector<TokenRow>> GetTokens(absl::string_view memory_uid,
                                                           std::span<const uint64_t> handles) = 0;
   // Every token of the memory in the order of handles, one at a time; the visitor may move from the
-  // row. Stops at the first status that is not OK and returns it. The visitor must not call the
-  // store.
+  // row. Stops at the first status that is not OK and returns it. DATA_LOSS at the end when a token
+  // was missing, as far as two indexes tell. The visitor must not call the store.
   virtual absl::Status LoadTokens(absl::string_view memory_uid,
                                   absl::FunctionRef<absl::Status(TokenRow&)> visit) = 0;
 

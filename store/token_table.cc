@@ -476,6 +476,7 @@ absl::Status TokenTable::Load(const StoredMemory& memory,
   select.Int(1, memory.key);
   std::vector<StoredRow> rows;
   std::vector<uint64_t> slots;
+  uint64_t loaded = 0;
   for (bool more = true; more;) {
     rows.clear();
     slots.clear();
@@ -493,8 +494,17 @@ absl::Status TokenTable::Load(const StoredMemory& memory,
       LETHE_ASSIGN_OR_RETURN(TokenRow token, Decode(memory, row));
       LETHE_RETURN_IF_ERROR(visit(token));
     }
+    loaded += rows.size();
   }
-  return absl::OkStatus();
+  // Whoever goes by an index does not see what it has lost. The rows were found by one, so they are
+  // counted by another, which a damaged page cannot have shared.
+  LETHE_ASSIGN_OR_RETURN(
+      const int64_t count,
+      CountWhere("SELECT count(*) FROM tokens INDEXED BY tokens_by_id WHERE memory = ?1", memory));
+  if (loaded == static_cast<uint64_t>(count)) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      database_->path(), ": memory ", memory.record.uid, ": ", loaded, " tokens by their handles, ",
+      count, " by their ids: an index of the table is damaged; restore the file from a backup"));
 }
 
 }  // namespace lethe::store

@@ -193,6 +193,32 @@ TEST_F(SqliteTenantStoreTest, ColumnsThatDisagreeWithTheRowAreFound) {
   }
 }
 
+// As a flipped bit in a page of the index can make it.
+TEST_F(SqliteTenantStoreTest, ARowThatAnIndexHasLostIsMissed) {
+  ASSERT_OK(Insert({TestRow(1, "a"), TestRow(2, "b"), TestRow(3, "c")}));
+  const auto load = [this] {
+    return store_->LoadTokens(memory_.uid, [](TokenRow&) { return absl::OkStatus(); });
+  };
+  const std::vector<std::pair<std::string, std::string>> indexes = {{"tokens_by_handle", "handle"},
+                                                                    {"tokens_by_id", "id_key"}};
+  for (const auto& [name, column] : indexes) {
+    ASSERT_OK(load());
+    const std::string sql =
+        absl::StrCat("CREATE UNIQUE INDEX ", name, " ON tokens (memory, ", column, ")");
+    Raw(absl::StrCat("DROP INDEX ", name, ";", sql, " WHERE handle <> 2;",
+                     "PRAGMA writable_schema = ON;"
+                     "UPDATE sqlite_schema SET sql = '",
+                     sql, "' WHERE name = '", name, "'"));
+    ASSERT_EQ(raw_code_, SQLITE_OK);
+    Open();
+    const absl::Status status = load();
+    EXPECT_CODE(status, absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("an index"));
+    Raw("REINDEX");
+    Open();
+  }
+}
+
 TEST_F(SqliteTenantStoreTest, ADamagedConfigurationIsFound) {
   for (const char* damage :
        {"UPDATE memories SET config = x'00'", "UPDATE memories SET name = 'other'",
