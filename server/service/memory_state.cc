@@ -117,6 +117,11 @@ std::optional<MemoryState::Found> MemoryState::FindId(absl::string_view id) cons
   return Found{.handle = found->second, .plain_leaf = leaves->plain};
 }
 
+uint64_t MemoryState::CountOf(absl::string_view subject) const {
+  const auto found = tokens_by_subject_.find(subject);
+  return found == tokens_by_subject_.end() ? 0 : found->second;
+}
+
 svdd::KktReport MemoryState::Judge(const svdd::Snapshot& snapshot) const {
   if (snapshot.phase != svdd::Phase::kActive) return {.labels_match_weights = true};
   return checker_(snapshot, keys_, handles_);

@@ -73,6 +73,8 @@ class MemoryState {
     audit::Digest plain_leaf{};
   };
   std::optional<Found> FindId(absl::string_view id) const;
+  // Tokens with this subject.
+  uint64_t CountOf(absl::string_view subject) const;
 
   size_t size() const { return handles_.size(); }
   const svdd::ExactMemory& exact() const { return *exact_; }

@@ -30,8 +30,16 @@ absl::Status CheckForget(const ForgetInput& input) {
   return absl::OkStatus();
 }
 
+absl::Status DamagedIndex(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("tenant.db: the index of ", what,
+                                          " does not agree with the tokens that were read; restore"
+                                          " the file from a backup"));
+}
+
 }  // namespace
 
+// What the store finds by its indexes is held against the state, which was made from the rows
+// themselves: an index that has lost an entry must not leave a row behind.
 absl::StatusOr<Tenant::Resolved> Tenant::Resolve(const Memory& memory, const ForgetInput& input) {
   Resolved resolved;
   if (std::holds_alternative<ForgetEverything>(input.target)) {
@@ -44,12 +52,21 @@ absl::StatusOr<Tenant::Resolved> Tenant::Resolve(const Memory& memory, const For
         store_->FindBySubject(memory.uid, subject->subject);
     if (!of_subject.ok()) return StoreFailed(nullptr, of_subject.status());
     resolved.handles = *std::move(of_subject);
+    if (resolved.handles.size() != memory.state->CountOf(subject->subject)) {
+      return StoreFailed(nullptr, DamagedIndex("subjects"));
+    }
     return resolved;
   }
   const std::vector<std::string> ids = SortedDistinct(std::get<ForgetIds>(input.target).ids);
   const absl::StatusOr<std::vector<store::IdLookup>> found = store_->FindByIds(memory.uid, ids);
   if (!found.ok()) return StoreFailed(nullptr, found.status());
-  for (const store::IdLookup& lookup : *found) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const store::IdLookup& lookup = (*found)[i];
+    const std::optional<MemoryState::Found> token = memory.state->FindId(ids[i]);
+    if (token.has_value() != (lookup.state == store::IdState::kLive) ||
+        (token.has_value() && token->handle != lookup.handle)) {
+      return StoreFailed(nullptr, DamagedIndex("ids"));
+    }
     switch (lookup.state) {
       case store::IdState::kLive:
         resolved.handles.push_back(lookup.handle);
