@@ -16,6 +16,7 @@
 #include "store/sqlite.h"
 #include "store/sqlite_tenant_store.h"
 #include "store/tenant_glance.h"
+#include "store/tenant_restore.h"
 #include "store/token_codec.h"
 #include "tests/store/store_testing.h"
 
@@ -30,7 +31,8 @@ const std::vector<std::string>& AllIds() {
   return *ids;
 }
 constexpr std::array<const char*, 3> kSubjects = {"x", "y", "z"};
-constexpr std::array<const char*, 7> kRequests = {"r0", "r1", "r2", "r3", "r4", "r5", "r6"};
+constexpr std::array<const char*, 9> kRequests = {"r0", "r1", "r2", "r3", "r4",
+                                                  "r5", "r6", "r7", "r8"};
 
 void Add(const CertificateRecord& record, Facts& facts) {
   facts[absl::StrCat("leaf ", record.sequence)] = record.leaf;
@@ -51,281 +53,7 @@ std::string Words(uint64_t tokens, uint64_t subjects, uint64_t tombstones) {
   return absl::StrCat(tokens, " ", subjects, " ", tombstones);
 }
 
-// --- What steps are made of
-
-// A row of an insert: its id, its subject.
-struct NewRow {
-  std::string id;
-  std::string subject;
-};
-
-std::vector<TokenRow> RowsFor(const ModelMemory& memory, const std::vector<NewRow>& wanted) {
-  std::vector<TokenRow> rows;
-  uint64_t handle = memory.record.next_handle;
-  for (const NewRow& row : wanted) {
-    rows.push_back(TestRow(handle, row.id, row.subject));
-    // A chain of overflow pages.
-    if (row.id == "long") rows.back().payload = std::string(9000, 'l');
-    handle += 1 + row.id.size();  // gaps
-  }
-  return rows;
-}
-
-void PutRows(ModelMemory& memory, const std::vector<TokenRow>& rows) {
-  for (const TokenRow& row : rows) {
-    memory.erased.erase(row.id);
-    memory.rows[row.handle] = row;
-    memory.record.next_handle = row.handle + 1;
-  }
-}
-
-std::vector<uint64_t> HandlesOf(const ModelMemory& memory, const std::vector<std::string>& ids) {
-  std::vector<uint64_t> handles;
-  for (const auto& [handle, row] : memory.rows) {
-    if (std::ranges::find(ids, row.id) != ids.end()) handles.push_back(handle);
-  }
-  return handles;
-}
-
-// Takes the rows out; the number of keys that are to be destroyed for it.
-uint64_t TakeRows(Model& model, ModelMemory& memory, const std::vector<uint64_t>& handles) {
-  std::set<std::string> subjects;
-  uint64_t keys = 0;
-  for (const uint64_t handle : handles) {
-    const TokenRow& row = memory.rows.at(handle);
-    if (row.subject.empty() || subjects.insert(row.subject).second) ++keys;
-    memory.erased.insert(row.id);
-    model.erased_rows.insert({memory.record.uid, handle});
-    memory.rows.erase(handle);
-  }
-  return keys;
-}
-
-CertificateAppend NextOf(const Model& model, uint64_t memory = 0) {
-  const MemoryRecord record = TestMemory(memory);
-  return NextCertificate(HeadOf(model.log), memory == 0 ? "" : record.uid,
-                         memory == 0 ? "" : record.name);
-}
-
-CertificateAppend HandOverOf(const Model& model) {
-  CertificateAppend append = NextOf(model);
-  append.next_vkey = "another key";
-  return append;
-}
-
-void Append(Model& model, const CertificateAppend& append) {
-  model.log.push_back(append.record);
-  model.checkpoint = append.checkpoint;
-  model.cosignatures.clear();
-  if (append.next_vkey) {
-    model.keys.push_back({.first_sequence = model.log.size(), .vkey = *append.next_vkey});
-  }
-}
-
-absl::Status Committed(Life& life, const absl::StatusOr<EraseResult>& result) {
-  if (result.ok()) life.Unclean(result->checkpoint);
-  return result.status();
-}
-
-Step CreateMemory(uint64_t number) {
-  return {.name = absl::StrCat("create memory ", number),
-          .run = [=](Life& life) { return life.store().CreateMemory(TestMemory(number)); },
-          .apply =
-              [=](Model& model) {
-                const MemoryRecord record = TestMemory(number);
-                model.memories[record.uid] = {.record = record, .rows = {}, .erased = {}};
-              }};
-}
-
-Step Insert(uint64_t memory, const std::vector<NewRow>& rows) {
-  const std::string uid = TestMemory(memory).uid;
-  return {.name = absl::StrCat("insert ", rows.front().id, " into memory ", memory),
-          .run =
-              [=](Life& life) {
-                return life.store().InsertTokens(uid, RowsFor(life.model().memories.at(uid), rows));
-              },
-          .apply =
-              [=](Model& model) {
-                ModelMemory& found = model.memories.at(uid);
-                PutRows(found, RowsFor(found, rows));
-              }};
-}
-
-Step Erase(uint64_t memory,
-           const std::vector<std::string>& ids,
-           const std::string& request,
-           const std::vector<NewRow>& replacements = {}) {
-  const std::string uid = TestMemory(memory).uid;
-  return {.name = absl::StrCat(replacements.empty() ? "erase " : "edit ", ids.front(),
-                               " of memory ", memory),
-          .run =
-              [=](Life& life) {
-                const ModelMemory& found = life.model().memories.at(uid);
-                return Committed(life,
-                                 life.store().EraseTokens(
-                                     {uid, HandlesOf(found, ids), NextOf(life.model(), memory),
-                                      TestRequest(request), RowsFor(found, replacements)}));
-              },
-          .apply =
-              [=](Model& model) {
-                ModelMemory& found = model.memories.at(uid);
-                const std::vector<TokenRow> rows = RowsFor(found, replacements);
-                const uint64_t keys = TakeRows(model, found, HandlesOf(found, ids));
-                PutRows(found, rows);
-                model.pending.push_back({.sequence = model.log.size(), .keys = keys});
-                model.requests[request] = TestRequest(request);
-                Append(model, NextOf(model, memory));
-              }};
-}
-
-Step DeleteMemory(uint64_t memory, const std::string& request) {
-  const std::string uid = TestMemory(memory).uid;
-  return {.name = absl::StrCat("delete memory ", memory),
-          .run =
-              [=](Life& life) {
-                return Committed(life, life.store().DeleteMemory({uid, NextOf(life.model(), memory),
-                                                                  TestRequest(request)}));
-              },
-          .apply =
-              [=](Model& model) {
-                ModelMemory& found = model.memories.at(uid);
-                std::vector<uint64_t> handles;
-                for (const auto& [handle, row] : found.rows) handles.push_back(handle);
-                const uint64_t keys = TakeRows(model, found, handles);
-                model.memories.erase(uid);
-                model.pending.push_back({.sequence = model.log.size(), .keys = keys});
-                model.requests[request] = TestRequest(request);
-                Append(model, NextOf(model, memory));
-              }};
-}
-
-bool NothingPending(const Model& model) { return model.pending.empty(); }
-
-const Step& DestroyKeys() {
-  static const auto* const step =
-      new Step{.name = "destroy keys",
-               .run = [](Life& life) -> absl::Status {
-                 const auto destroyed =
-                     life.store().DestroyPendingKeys(life.model().pending.back().sequence);
-                 return destroyed.ok() ? destroyed->evidence : destroyed.status();
-               },
-               .apply = [](Model& model) { model.shredded = model.erased_rows; },
-               .idle = NothingPending};
-  return *step;
-}
-
-const Step& AppendShredded() {
-  static const auto* const step =
-      new Step{.name = "append shredded",
-               .run =
-                   [](Life& life) {
-                     return life.store().AppendShredded(NextOf(life.model()),
-                                                        life.model().pending.back().sequence);
-                   },
-               .apply =
-                   [](Model& model) {
-                     model.pending.clear();
-                     Append(model, NextOf(model));
-                   },
-               .idle = NothingPending};
-  return *step;
-}
-
-Step Read(int number) {
-  return {.name = absl::StrCat("read ", number), .run = [](Life& life) { return life.Read(); }};
-}
-
-Chapter Beginning() {
-  Step make{.name = "make",
-            .run = [](Life& life) { return life.Make(); },
-            .apply = [](Model& model) { model.made = true; }};
-  Step start{.name = "start the log",
-             .run = [](Life& life) { return life.store().StartLog(TestStart()); },
-             .apply =
-                 [](Model& model) {
-                   model.checkpoint = TestStart().checkpoint;
-                   model.keys = {{.first_sequence = 0, .vkey = TestStart().vkey}};
-                 }};
-  Step request{.name = "record a request",
-               .run = [](Life& life) { return life.store().RecordRequest(TestRequest("r0")); },
-               .apply = [](Model& model) { model.requests["r0"] = TestRequest("r0"); }};
-  return {"the beginning",
-          {make, start, CreateMemory(1), CreateMemory(2),
-           Insert(1, {{"a", "x"}, {"b", "x"}, {"c", "x"}, {"d", "y"}}),
-           Insert(1, {{"e", "y"}, {"f", ""}, {"g", ""}, {"long", ""}}),
-           Insert(2, {{"h", "z"}, {"a", "x"}, {"b", ""}}), request, Read(1)}};
-}
-
-Chapter HandOver() {
-  Step hand_over{
-      .name = "hand over the key",
-      .run = [](Life& life) { return life.store().AppendCertificate(HandOverOf(life.model())); },
-      .apply = [](Model& model) { Append(model, HandOverOf(model)); }};
-  const auto signature = [](const Model& model) {
-    return Cosignature{.key_id = "wkey", .size = model.log.size(), .line = "a line\n"};
-  };
-  Step cosign{
-      .name = "put a cosignature",
-      .run = [=](Life& life) { return life.store().PutCosignature(signature(life.model())); },
-      .apply = [=](Model& model) { model.cosignatures = {signature(model)}; }};
-  return {"a hand-over", {hand_over, cosign, Read(3), Erase(3, {"j"}, "r6")}};
-}
-
-Chapter End() {
-  Step begin{.name = "begin to close",
-             .run = [](Life& life) { return Committed(life, life.store().BeginClose()); },
-             .apply =
-                 [](Model& model) {
-                   model.state = TenantState::kClosing;
-                   for (const auto& [uid, memory] : model.memories) {
-                     for (const auto& [handle, row] : memory.rows) {
-                       model.erased_rows.insert({uid, handle});
-                     }
-                   }
-                   model.memories.clear();
-                   model.requests.clear();
-                   model.pending.clear();
-                 }};
-  Step destroy{.name = "destroy all keys",
-               .run = [](Life& life) -> absl::Status {
-                 const auto destroyed = life.store().DestroyAllKeys();
-                 return destroyed.ok() ? destroyed->evidence : destroyed.status();
-               },
-               .apply = [](Model& model) { model.shredded = model.erased_rows; }};
-  Step finish{.name = "finish closing",
-              .run = [](Life& life) { return life.store().FinishClose(NextOf(life.model())); },
-              .apply =
-                  [](Model& model) {
-                    Append(model, NextOf(model));
-                    model.state = TenantState::kClosed;
-                  },
-              .late_errors = true};
-  return {"the end", {begin, destroy, finish, Read(4)}};
-}
-
 }  // namespace
-
-std::vector<Chapter> TheLife() {
-  Step check{.name = "append a check",
-             .run = [](Life& life) { return life.store().AppendCertificate(NextOf(life.model())); },
-             .apply = [](Model& model) { Append(model, NextOf(model)); }};
-  Step checkpoint{.name = "empty the log",
-                  .run = [](Life& life) { return life.store().Checkpoint(); }};
-  return {Beginning(),
-          {"a token",
-           {Erase(1, {"f"}, "r1"), DestroyKeys(), AppendShredded(),
-            Insert(1, {{"f", ""}, {"i", "x"}}), checkpoint}},
-          {"a part of a subject",
-           {Erase(1, {"b", "long"}, "r2"), DestroyKeys(), AppendShredded(), check}},
-          {"a subject and an edit",
-           {Erase(1, {"d", "e"}, "r3"), Erase(1, {"a", "g"}, "r4", {{"a", "x"}, {"g", "y"}}),
-            DestroyKeys(), AppendShredded(), Read(2)}},
-          {"a memory",
-           {DeleteMemory(2, "r5"), DestroyKeys(), AppendShredded(), CreateMemory(3),
-            Insert(3, {{"j", "z"}, {"k", ""}})}},
-          HandOver(),
-          End()};
-}
 
 // --- Facts
 
@@ -493,6 +221,33 @@ absl::Status Life::Make() {
   return absl::OkStatus();
 }
 
+absl::Status Life::Copy() {
+  const std::string path = dir_ + "/copy.db";
+  std::filesystem::remove(path);  // what a crash left; the server empties its folder for copies
+  const absl::StatusOr<TenantCopy> copy = store_->CopyTo(path);
+  if (!copy.ok()) {
+    if (!off() && std::filesystem::exists(path)) Wrong("a copy that failed is there");
+    return copy.status();
+  }
+  if (copy->log.count != model_.log.size()) Wrong("the copy says another size of the log");
+  return absl::OkStatus();
+}
+
+absl::Status Life::Restore() {
+  const std::string dir = dir_ + "/restored";
+  std::filesystem::remove_all(dir);
+  std::filesystem::create_directory(dir);
+  std::filesystem::copy(dir_ + "/copy.db", dir + "/tenant.db");
+  const RestoreCertifier certify = [this](const RestoreReport&, const LogHead& head,
+                                          std::span<const LogKey>) {
+    model_.restored_size = head.count + 1;
+    return NextCertificate(head);
+  };
+  LETHE_RETURN_IF_ERROR(RestoreTenantStore(dir, TestOptions(dir_), certify).status());
+  std::filesystem::rename(dir + "/tenant.db", dir_ + "/tenant.db");
+  return absl::OkStatus();
+}
+
 absl::Status Life::Read() {
   LETHE_ASSIGN_OR_RETURN(const Facts found, FactsOf(*store_));
   Compare("read", found);
@@ -588,7 +343,7 @@ bool Life::Judge(const Step& step, const absl::Status& status) {
   failing_ = &step;
   const bool indeterminate = IsIndeterminate(status);
   if (indeterminate) ++indeterminate_;
-  if (!model_.made) {
+  if (!model_.made || step.while_closed) {
     Close();
     return true;
   }
@@ -606,7 +361,12 @@ bool Life::Judge(const Step& step, const absl::Status& status) {
 
 bool Life::Take(const Step& step) {
   for (int tries = 0;; ++tries) {
-    if (store_ == nullptr && model_.made && !Open()) return false;
+    if (step.while_closed && !IsDone(model_, step)) {
+      doubted_ = nullptr;
+      Close();
+    } else if (store_ == nullptr && model_.made && !Open()) {
+      return false;
+    }
     if (IsDone(model_, step)) return true;
     begun(step);
     const absl::Status status = step.run(*this);

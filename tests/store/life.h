@@ -55,6 +55,8 @@ struct Model {
   std::set<std::string> done;                  // steps
   std::set<RowName> erased_rows;               // all of them, ever
   std::set<RowName> shredded;                  // those whose keys were answered to be gone
+  std::shared_ptr<const Model> copy;           // what the copy of the file holds
+  uint64_t restored_size = 0;                  // of the log, after the last restore; 0: not known
 };
 
 // Everything that can be asked of a store, one line a fact.
@@ -76,6 +78,8 @@ struct Step {
   std::function<bool(const Model& model)> idle;
   // An error that is not called indeterminate may come after it has happened.
   bool late_errors = false;
+  // Taken while the store is closed, and again until it succeeds.
+  bool while_closed = false;
 };
 
 struct Chapter {
@@ -85,6 +89,10 @@ struct Chapter {
 
 // From making the tenant to its end. Each chapter opens and closes the store.
 std::vector<Chapter> TheLife();
+
+// The two that finish what erasures left pending.
+const Step& DestroyKeys();
+const Step& AppendShredded();
 
 bool IsDone(const Model& model, const Step& step);
 // The step has happened.
@@ -134,6 +142,8 @@ class Life {
   // What steps do beside calling the store.
   absl::Status Make();
   absl::Status Read();
+  absl::Status Copy();
+  absl::Status Restore();
   // The step has happened, and something is still to be done before it is answered.
   void Unclean(const absl::Status& status) { unclean_.Update(status); }
 

@@ -129,7 +129,7 @@ TEST_P(KillPoints, LoseNothingAndBringNothingBack) {
       fixed != nullptr ? std::strtoull(fixed, nullptr, 10) : std::random_device{}();
   SCOPED_TRACE(absl::StrCat("LETHE_TEST_SEED=", seed));
   std::mt19937_64 random(seed);
-  const uint64_t step = all_ ? 1 : 17;
+  const uint64_t step = all_ ? 1 : 23;
   uint64_t points = 0;
   uint64_t violations = 0;
   std::map<std::string, uint64_t> kills;  // by step
