@@ -206,7 +206,7 @@ void FaultTest::Flip(const Start& start, const FaultPlan& plan) {
 
 TEST_F(FaultTest, FlippedBits) {
   std::mt19937_64 random(Seed());
-  const uint64_t step = All() ? 1 : 17;
+  const uint64_t step = All() ? 1 : 23;
   for (const Start& start : book_->starts()) {
     const uint64_t positions = CountPositions(start, FaultKind::kFlip);
     counts_.positions += positions;
@@ -224,10 +224,10 @@ TEST_F(FaultTest, FlippedBits) {
   EXPECT_GT(flips_.refused, 0u);
 }
 
-TEST_F(FaultTest, Errors) { StrikeEvery(FaultKind::kError, 5); }
-TEST_F(FaultTest, ShortWrites) { StrikeEvery(FaultKind::kShort, 11); }
-TEST_F(FaultTest, LostSyncs) { StrikeEvery(FaultKind::kLostSync, 3); }
-TEST_F(FaultTest, PowerCuts) { StrikeEvery(FaultKind::kPowerCut, 9); }
+TEST_F(FaultTest, Errors) { StrikeEvery(FaultKind::kError, 8); }
+TEST_F(FaultTest, ShortWrites) { StrikeEvery(FaultKind::kShort, 13); }
+TEST_F(FaultTest, LostSyncs) { StrikeEvery(FaultKind::kLostSync, 4); }
+TEST_F(FaultTest, PowerCuts) { StrikeEvery(FaultKind::kPowerCut, 11); }
 
 }  // namespace
 }  // namespace lethe::store
