@@ -40,6 +40,8 @@ struct TenantFile {
 };
 absl::StatusOr<TenantFile> OpenTenantFile(const std::string& dir,
                                           const SqliteTenantOptions& options);
+// The slots that a row or a pending erasure has, and the tenant's own; increasing. Cost O(tokens).
+absl::StatusOr<std::vector<uint64_t>> NeededSlots(Database& database);
 // That the vault has every key that rows have taken.
 absl::Status CheckTaken(const Database& database, const StoredTenant& tenant, const KeyStore& keys);
 

@@ -109,18 +109,7 @@ absl::StatusOr<uint64_t> DestroyRevived(Database& database,
   const uint64_t taken = tenant.next_slot - 1;
   LETHE_ASSIGN_OR_RETURN(const uint64_t live, keys.CountLive(taken));
   if (live + tenant.keys_ended <= taken) return 0;
-  LETHE_ASSIGN_OR_RETURN(std::vector<uint64_t> needed,
-                         Outbox(&database).Slots(std::numeric_limits<int64_t>::max()));
-  needed.push_back(kTenantSlot);
-  {
-    LETHE_ASSIGN_OR_RETURN(Statement select, database.Prepare("SELECT DISTINCT slot FROM tokens"));
-    while (true) {
-      LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
-      if (!row) break;
-      needed.push_back(static_cast<uint64_t>(select.ColumnInt(0)));
-    }
-  }
-  std::sort(needed.begin(), needed.end());
+  LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> needed, NeededSlots(database));
   std::vector<uint64_t> revived;
   for (uint64_t last = 0; last < taken;) {
     LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> page, keys.LiveSlots(last, kMaxPageSize));
@@ -162,6 +151,21 @@ absl::StatusOr<TenantFile> OpenTenantFile(const std::string& dir,
   }
   LETHE_RETURN_IF_ERROR(CertificateLog(file.database.get(), record.log_origin).CheckWhole());
   return file;
+}
+
+absl::StatusOr<std::vector<uint64_t>> NeededSlots(Database& database) {
+  LETHE_ASSIGN_OR_RETURN(std::vector<uint64_t> needed,
+                         Outbox(&database).Slots(std::numeric_limits<int64_t>::max()));
+  needed.push_back(kTenantSlot);
+  LETHE_ASSIGN_OR_RETURN(Statement select, database.Prepare("SELECT DISTINCT slot FROM tokens"));
+  while (true) {
+    LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
+    if (!row) break;
+    needed.push_back(static_cast<uint64_t>(select.ColumnInt(0)));
+  }
+  std::sort(needed.begin(), needed.end());
+  needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
+  return needed;
 }
 
 absl::Status CheckTaken(const Database& database,

@@ -2,8 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -68,9 +66,9 @@ class Restorer {
  private:
   // What is known of a slot.
   enum Known : uint8_t {
-    kLive = 1,     // its key is there
-    kErased = 2,   // an erasure that came after the copy had to destroy it
-    kPending = 4,  // and no certificate says yet that it did
+    kLive = 1,    // its key is there
+    kErased = 2,  // an erasure that came after the copy had to destroy it, or still has to
+    kNeeded = 4,  // by a row that stays, by a pending erasure, or by the tenant
   };
 
   absl::Status CheckLength(const LogHead& copy) const;
@@ -80,9 +78,8 @@ class Restorer {
   absl::Status EraseAgain(const AnchorEntry& entry);
   absl::Status CheckRows();
   absl::StatusOr<CertificateAppend> Certify(const RestoreCertifier& certify, AnchorEntry& entry);
-  // Those that neither a row nor a pending erasure needs.
-  bool IsLost(uint64_t slot) const;
-  absl::StatusOr<uint64_t> CountEnded();
+  // From now on the keys are taken that are, and those that nothing needs have ended.
+  absl::Status SetKeys();
   absl::Status DestroyLostKeys();
 
   TenantFile file_;
@@ -149,16 +146,15 @@ absl::Status Restorer::PutBack(const LogHead& copy) {
 }
 
 absl::Status Restorer::EraseAgain(const AnchorEntry& entry) {
-  const bool pending = entry.record.sequence >= anchor_.head().pending_from;
   for (const uint64_t slot : entry.slots) {
     if (slot == 0 || slot >= slots_.size()) {
       return absl::FailedPreconditionError(
           absl::StrCat(anchor_.path(), ": knows key ", slot, ", but the vault has only ",
                        keys_.slots(), ": keys.db is an older copy; put the present keys.db back"));
     }
-    slots_[slot] |= pending ? kErased | kPending : kErased;
+    slots_[slot] |= kErased;
   }
-  if (pending) {
+  if (entry.record.sequence >= anchor_.head().pending_from) {
     LETHE_RETURN_IF_ERROR(outbox_.Add(entry.record.sequence, entry.slots, entry.erased));
   }
   if (entry.erased.memory_uid.empty()) return absl::OkStatus();
@@ -206,30 +202,24 @@ absl::StatusOr<CertificateAppend> Restorer::Certify(const RestoreCertifier& cert
   return certificate;
 }
 
-bool Restorer::IsLost(uint64_t slot) const {
-  const bool live = (slots_[slot] & kLive) != 0 && (slots_[slot] & kPending) == 0;
-  // Erased and yet alive: keys.db was put back from an older copy.
-  const bool erased = (slots_[slot] & kErased) != 0;
-  return live && (erased || slot >= file_.tenant.next_slot);
-}
-
-// As AppendShredded would have counted them: without those that it will.
-absl::StatusOr<uint64_t> Restorer::CountEnded() {
-  LETHE_ASSIGN_OR_RETURN(std::vector<uint64_t> pending,
-                         outbox_.Slots(std::numeric_limits<int64_t>::max()));
-  std::sort(pending.begin(), pending.end());
-  uint64_t ended = 0;
-  for (uint64_t slot = 1; slot < slots_.size(); ++slot) {
-    if (std::binary_search(pending.begin(), pending.end(), slot)) continue;
-    if ((slots_[slot] & kLive) == 0 || IsLost(slot)) ++ended;
+absl::Status Restorer::SetKeys() {
+  Database& database = *file_.database;
+  LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> needed, NeededSlots(database));
+  if (needed.back() >= slots_.size()) {
+    return absl::DataLossError(absl::StrCat(
+        database.path(), ": a pending erasure names a key that never was", kAnotherCopy));
   }
-  return ended;
+  for (const uint64_t slot : needed) slots_[slot] |= kNeeded;
+  LETHE_RETURN_IF_ERROR(SetNextSlot(database, keys_.slots() + 1));
+  return SetKeysEnded(database, keys_.slots() - needed.size());
 }
 
+// Those of rows that came after the copy, and what was destroyed before it and is alive in a
+// keys.db that was put back.
 absl::Status Restorer::DestroyLostKeys() {
   std::vector<uint64_t> lost;
   for (uint64_t slot = 1; slot < slots_.size(); ++slot) {
-    if (IsLost(slot)) lost.push_back(slot);
+    if ((slots_[slot] & kLive) != 0 && (slots_[slot] & kNeeded) == 0) lost.push_back(slot);
   }
   if (lost.empty()) return absl::OkStatus();
   LETHE_ASSIGN_OR_RETURN(const DestroyResult destroyed, keys_.Destroy(lost));
@@ -254,9 +244,7 @@ absl::StatusOr<RestoreReport> Restorer::Run(const RestoreCertifier& certify) {
     }));
     LETHE_RETURN_IF_ERROR(CheckRows());
     LETHE_RETURN_IF_ERROR(memories_.RaiseNextHandles(anchor_.head().next_handle));
-    LETHE_ASSIGN_OR_RETURN(const uint64_t ended, CountEnded());
-    LETHE_RETURN_IF_ERROR(SetNextSlot(database, keys_.slots() + 1));
-    LETHE_RETURN_IF_ERROR(SetKeysEnded(database, ended));
+    LETHE_RETURN_IF_ERROR(SetKeys());
     LETHE_ASSIGN_OR_RETURN(certificate, Certify(certify, entry));
     LETHE_RETURN_IF_ERROR(transaction.Commit());
   }

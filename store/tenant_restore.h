@@ -16,8 +16,8 @@
 //      and the certificate that `certify` makes (`restored`) is appended.
 //   3. The anchor gets that certificate. From here on what else there is of the tenant's database
 //      is an older one.
-//   4. Keys that were made after the copy and are not pending are destroyed: rows that came after
-//      it are lost with it, and copies of them must not outlive an erasure that nobody can ask for.
+//   4. Keys that no row and no pending erasure needs are destroyed: rows that came after the copy
+//      are lost with it, and copies of them must not outlive an erasure that nobody can ask for.
 //
 // What is lost: rows, memories and answers to requests that came after the copy; the new content of
 // tokens that were edited after it (the old one is erased again); rows of a subject of whom a part
@@ -58,8 +58,8 @@ struct RestoreReport {
   uint64_t unreadable = 0;  // tokens of the copy that were not erased, but whose key was destroyed
                             // or is to be, with a part of their subject or by an earlier restore
   uint64_t memories_removed = 0;
-  // Keys that rows which came after the copy may have had: made since, or ahead, and alive until
-  // now. Known after step 4 only.
+  // By step 4, so that `certify` sees 0: those that rows which came after the copy may have had,
+  // and those that were in reserve.
   uint64_t keys_destroyed = 0;
 };
 

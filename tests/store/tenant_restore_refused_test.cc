@@ -285,6 +285,14 @@ TEST_F(RestoreRefused, ADamagedCopy) {
   };
   EXPECT_EQ(flip("substr(body, 40, 16)", "the copy is damaged, take another"), 1);
   EXPECT_EQ(flip("id_key", "the copy is damaged, take another"), 2);
+  const std::string pending = NewPath();
+  WriteFile(pending, whole);
+  ASSERT_EQ(RunRaw(pending, "INSERT INTO outbox VALUES (0, x'ffffff0000000000', x'')").code, 0);
+  // Its certificate is followed by one that ends it; without that it is looked at.
+  RunRaw(AnchorFile(), "UPDATE entries SET pending_from = 0");
+  ExpectRefused(pending, absl::StatusCode::kDataLoss, "names a key that never was");
+  fs::remove_all(vault_);
+  fs::copy(kept, vault_, fs::copy_options::recursive);
   WriteFile(copy, whole.substr(0, whole.size() / 2));
   ExpectRefused(copy, absl::StatusCode::kDataLoss, "");
   WriteFile(copy, whole);
@@ -435,7 +443,40 @@ TEST_F(RestoreSteps, AKilledProcessIsRepeatedAndLeavesACertificateAtMost) {
   ExpectRestored(restores);
 }
 
-// An older file of keys has the keys that were destroyed since.
+// An older file of keys has the keys that were destroyed since: before the copy, too.
+TEST_F(RestoreRefused, AKeyThatWasDestroyedBeforeTheCopyIsDestroyedAgain) {
+  store_.reset();
+  const std::string keys = ReadFile(KeysFile());
+  ASSERT_OK(Open());
+  ASSERT_OK(Erase({3}));
+  ASSERT_TRUE(FinishErasures(*store_));
+  const std::string copy = Copy();
+  store_.reset();
+  WriteFile(KeysFile(), keys);
+  ASSERT_EQ(RunRaw(KeysFile(), "SELECT body = zeroblob(96) FROM slots WHERE slot = 3").text, "0");
+  MustRestore(copy);
+  store_.reset();
+  EXPECT_EQ(RunRaw(KeysFile(), "SELECT body = zeroblob(96) FROM slots WHERE slot = 3").text, "1");
+  // What rows have, and what the tenant has, stays.
+  EXPECT_EQ(RunRaw(KeysFile(), "SELECT count(*) FROM slots WHERE body <> zeroblob(96)").text, "2");
+  // The next opening has nothing to destroy again.
+  options_.on_revived_keys = [](uint64_t) { ADD_FAILURE(); };
+  ASSERT_OK(Open());
+  EXPECT_EQ(Rows().size(), 2u);
+  // And a key that ends after the restore, and comes back, is seen by the count that it left.
+  store_.reset();
+  const std::string restored = ReadFile(KeysFile());
+  ASSERT_OK(Open());
+  ASSERT_OK(Erase({1, 2}));
+  ASSERT_TRUE(FinishErasures(*store_));
+  store_.reset();
+  WriteFile(KeysFile(), restored);
+  uint64_t revived = 0;
+  options_.on_revived_keys = [&revived](uint64_t again) { revived = again; };
+  ASSERT_OK(Open());
+  EXPECT_EQ(revived, 1u);
+}
+
 TEST_F(RestoreSteps, AKeyThatWasDestroyedAndIsBackIsDestroyedAgain) {
   const std::string keys = ReadFile(KeysFile());
   ASSERT_OK(Open());
