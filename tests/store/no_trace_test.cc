@@ -16,6 +16,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "store/data_directory.h"
+#include "store/tenant_restore.h"
 #include "store/token_codec.h"
 #include "tests/store/store_testing.h"
 
@@ -148,6 +149,9 @@ TEST(NoTrace, OfTokensInAnyFile) {
   ASSERT_OK(store->Checkpoint());
   expect_clean("after the checkpoint");
   EXPECT_EQ(LoadAll(*store, memory.uid), rows);
+  const std::string copy = (*data)->NewTemporaryPath();
+  ASSERT_OK(store->CopyTo(copy));
+  expect_clean("with a copy");
   EraseRequest request{memory.uid, {1, 2, 3, 4}, NextCertificate(*store, memory), std::nullopt};
   TokenRow edited = rows[1];
   edited.handle = 20;
@@ -158,6 +162,16 @@ TEST(NoTrace, OfTokensInAnyFile) {
   expect_clean("after the keys are gone");
   store.reset();
   expect_clean("after the store is closed");
+  ASSERT_OK((*data)->ReplaceTenant("acme", [&](const std::string& dir) {
+    fs::rename(copy, dir + "/tenant.db");
+    return RestoreTenantStore(dir, options,
+                              [](const RestoreReport&, const LogHead& head,
+                                 std::span<const LogKey>) -> absl::StatusOr<CertificateAppend> {
+                                return NextCertificate(head);
+                              })
+        .status();
+  }));
+  expect_clean("after a restore");
   opened = OpenTenantStore((*data)->tenant_path("acme"), options);
   ASSERT_OK(opened);
   store = std::move(*opened);
