@@ -31,13 +31,14 @@ audit::StoreErasure Claim(absl::string_view store,
 
 // What holds once the keys are destroyed, of every place but the keys themselves.
 std::vector<audit::StoreErasure> StoresWithoutKeys() {
-  return {Claim(audit::kStoreTokens, audit::kLevelRowsDeleted, "no row is left that they sealed"),
-          Claim(audit::kStoreWriteAheadLog, audit::kLevelTruncated, ""),
-          Claim(audit::kStoreBackups, audit::kLevelUnreadableWithoutKey,
-                "rows in copies of the data; keyed hashes of ids and subjects in them, and copies of"
-                " the keys, are outside of this"),
-          Claim(audit::kStoreExports, audit::kLevelNoTokenContent, ""),
-          Claim(audit::kStoreMemory, audit::kLevelNotClaimed, "")};
+  return {
+      Claim(audit::kStoreTokens, audit::kLevelRowsDeleted, "no row is left that they sealed"),
+      Claim(audit::kStoreWriteAheadLog, audit::kLevelTruncated, ""),
+      Claim(audit::kStoreBackups, audit::kLevelUnreadableWithoutKey,
+            "rows in copies of the data; keyed hashes of ids and subjects in them, and copies of"
+            " the keys, are outside of this"),
+      Claim(audit::kStoreExports, audit::kLevelNoTokenContent, ""),
+      Claim(audit::kStoreMemory, audit::kLevelNotClaimed, "")};
 }
 
 }  // namespace
