@@ -106,6 +106,24 @@ class RestoreFixture : public ::testing::Test {
   }
   IdState StateOf(const std::string& id) { return StateOf(id, memory_); }
   std::vector<TokenRow> Rows() { return LoadAll(*store_, memory_.uid); }
+  // Entry for entry, with the same checkpoint. Opens the store again.
+  void ExpectAnchorIsTheLog() {
+    const std::vector<CertificateRecord> log = WholeLog(*store_);
+    const std::string checkpoint = store_->GetLogHead()->checkpoint;
+    store_.reset();
+    {
+      const auto anchor = Anchor::Open(AnchorFile(), TestTenant().uid, TestTenant().log_origin);
+      ASSERT_OK(anchor);
+      std::vector<CertificateRecord> anchored;
+      EXPECT_OK((*anchor)->Visit(0, [&anchored](AnchorEntry& entry) {
+        anchored.push_back(entry.record);
+        return absl::OkStatus();
+      }));
+      EXPECT_EQ(anchored, log);
+      EXPECT_EQ((*anchor)->head().checkpoint, checkpoint);
+    }
+    ASSERT_OK(Open());
+  }
   // That the tenant goes on as any other: rows come in and go, it is opened again, and its end ends
   // every key.
   void ExpectGoesOn() {

@@ -250,6 +250,7 @@ TEST_P(RestoreCase, NobodyIsBackAndWhatIsRetainedIsTheSame) {
   now_log.pop_back();
   EXPECT_EQ(now_log, log);
   EXPECT_TRUE((*store_->FindRequest("before")).has_value());
+  ExpectAnchorIsTheLog();
   EXPECT_EQ(*store_->PendingErasures(),
             end == End::kCertified ? std::vector<PendingErasure>() : pending);
   ASSERT_TRUE(FinishErasures(*store_));
