@@ -250,13 +250,13 @@ TEST_P(RestoreCase, NobodyIsBackAndWhatIsRetainedIsTheSame) {
   now_log.pop_back();
   EXPECT_EQ(now_log, log);
   EXPECT_TRUE((*store_->FindRequest("before")).has_value());
-  ExpectAnchorIsTheLog();
   EXPECT_EQ(*store_->PendingErasures(),
             end == End::kCertified ? std::vector<PendingErasure>() : pending);
+  ExpectAnchorIsTheLog();  // opens it again
+  EXPECT_EQ(Rows(), retained);
+  if (end != End::kPending) return;  // the most that is left to do
   ASSERT_TRUE(FinishErasures(*store_));
   EXPECT_THAT(*store_->PendingErasures(), IsEmpty());
-  ASSERT_OK(Open());
-  EXPECT_EQ(Rows(), retained);
   ExpectGoesOn();
 }
 
