@@ -356,7 +356,19 @@ bool Life::Judge(const Step& step, const absl::Status& status) {
   const absl::StatusOr<Facts> found = FactsOf(*store_);
   if (!found.ok()) return Wrong("cannot be read: " + found.status().ToString());
   Resolve(*found);
-  return Compare("failed and changed something", *found);
+  return Compare("failed and changed something", *found) && CompareAsKilled();
+}
+
+// The files as they stand are what a kill at this moment would leave.
+bool Life::CompareAsKilled() {
+  const std::string killed = dir_ + ".killed";
+  std::filesystem::remove_all(killed);
+  std::filesystem::copy(dir_, killed, std::filesystem::copy_options::recursive);
+  const auto opened = OpenTenantStore(killed, TestOptions(killed));
+  if (!opened.ok()) return Wrong("killed, cannot be opened: " + opened.status().ToString());
+  const absl::StatusOr<Facts> found = FactsOf(**opened);
+  if (!found.ok()) return Wrong("killed, cannot be read: " + found.status().ToString());
+  return Compare("failed, and after a kill it has changed something", *found);
 }
 
 bool Life::Take(const Step& step) {

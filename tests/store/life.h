@@ -4,7 +4,8 @@
 //
 // The rules, after every fault:
 //   * what was acknowledged is there, with the same bytes;
-//   * what failed, and was not called indeterminate, has changed nothing;
+//   * what failed, and was not called indeterminate, has changed nothing, also if the process is
+//     killed then;
 //   * what was indeterminate has happened whole or not at all, and then stays as it is;
 //   * sequences are dense and linked, the checkpoint is over the leaves, and each checkpoint that
 //   was
@@ -168,6 +169,7 @@ class Life {
   bool Wrong(const std::string& what);
   // Whether what was found is what the model says.
   bool Compare(const std::string& when, const Facts& found);
+  bool CompareAsKilled();
 
   std::string dir_;
   Model model_;
