@@ -1,13 +1,19 @@
 // kill_stream LETHED FOLDER ROUNDS SEED [TOKENS.csv]
+// kill_stream LETHED FOLDER --minutes N --seed SEED
 //
 // Kills a server with SIGKILL at random moments, of a stream of inserts and every third time of a
 // forget, an eviction or an edit, starts it again, and demands after each kill:
 //   * nothing acknowledged is lost: every acknowledged token is there with the same content, no
 //     acknowledged erasure is undone, and its stored answer comes back by its request id;
 //   * nothing is half there: the tokens present are a prefix of what was sent, in order;
-//   * the state digest equals that of a second server, never killed, that was given the same.
+//   * the state digest equals that of a second server, never killed, that was given the same;
+//   * the log is whole, and every checkpoint that was handed out is over its beginning.
 // What an eviction took is inserted again, so that the stream goes on with all it had. At the end
-// the digest equals that of a fresh memory which was fed with the survivors only.
+// the digest equals that of a fresh memory which was fed with the survivors only, and every key
+// that is alive is that of a row or was never used (log_rules.h).
+//
+// The second form is the soak: one trial after another, each with new tokens and servers, until the
+// minutes are over.
 //
 // TOKENS.csv: header, then id,subject,key...,value,value. Without it 1,500 tokens are made from the
 // seed. Prints one `name=value` line a figure; exits 0 when all held, 1 when not, 2 when it could
@@ -15,6 +21,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -33,6 +40,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/client.h"
+#include "tests/integration/log_rules.h"
 #include "tests/integration/server_process.h"
 
 namespace lethe::tests {
@@ -156,22 +164,59 @@ class Killer {
   std::thread thread_;
 };
 
+// Counted over all trials.
+struct Figures {
+  uint64_t trials = 0;
+  uint64_t kills = 0;
+  uint64_t in_flight = 0;
+  uint64_t forgets = 0;
+  uint64_t evictions = 0;
+  uint64_t edits = 0;
+  uint64_t tokens = 0;
+  uint64_t evicted = 0;
+  uint64_t edited = 0;
+  uint64_t acknowledged = 0;
+  uint64_t lost = 0;
+  uint64_t equal = 0;
+  uint64_t compared = 0;
+  uint64_t certificates = 0;
+  uint64_t checkpoints = 0;
+  uint64_t keys = 0;
+  uint64_t keys_destroyed = 0;
+
+  void Print(uint64_t seed) const {
+    std::cout << "seed=" << seed << "\ntrials=" << trials << "\nkills=" << kills
+              << "\nkills_with_unacknowledged=" << in_flight
+              << "\nkills_during_stream=" << kills - forgets - evictions - edits
+              << "\nkills_during_forget=" << forgets << "\nkills_during_evict=" << evictions
+              << "\nkills_during_edit=" << edits << "\ntokens=" << tokens
+              << "\nacknowledged=" << acknowledged << "\nlost=" << lost
+              << "\nforgotten_subjects=" << forgets << "\nevicted_tokens=" << evicted
+              << "\nedited_tokens=" << edited << "\ndigests_equal=" << equal << "/" << compared
+              << "\ncertificates=" << certificates << "\ncheckpoints_kept=" << checkpoints
+              << "\nkeys_alive=" << keys << "\nkeys_destroyed=" << keys_destroyed << "\n";
+  }
+};
+
 class Trial {
  public:
   Trial(const std::string& lethed,
         const std::string& folder,
-        uint64_t seed,
         std::vector<Token> tokens,
-        std::mt19937_64 random)
-      : seed_(seed),
-        random_(random),
+        std::mt19937_64 random,
+        Figures& figures)
+      : random_(random),
         tokens_(std::move(tokens)),
-        server_(lethed, folder + "/killed"),
-        reference_(lethed, folder + "/reference") {}
+        data_(folder + "/killed"),
+        server_(lethed, data_),
+        reference_(lethed, folder + "/reference"),
+        figures_(figures) {}
 
   void Run(uint64_t rounds) {
     Get(server_.Start(), "start");
     Get(reference_.Start(), "start the reference");
+    ++figures_.trials;
+    figures_.tokens += tokens_.size();
     for (ServerProcess* server : {&server_, &reference_}) {
       Client client = server->Connect();
       CreateMemories(client, tokens_.front().key.size());
@@ -187,25 +232,11 @@ class Trial {
         EditAndKill(round);
       }
       CompareDigests(absl::StrCat("after kill ", round + 1));
-      ++kills_;
+      CheckLog();
+      ++figures_.kills;
     }
     Finish();
   }
-
-  void Print() const {
-    std::cout << "seed=" << seed_ << "\nkills=" << kills_
-              << "\nkills_with_unacknowledged=" << in_flight_
-              << "\nkills_during_stream=" << kills_ - forgets_ - evictions_ - edits_
-              << "\nkills_during_forget=" << forgets_ << "\nkills_during_evict=" << evictions_
-              << "\nkills_during_edit=" << edits_ << "\ntokens=" << tokens_.size()
-              << "\nacknowledged=" << acknowledged_ << "\nlost=" << lost_
-              << "\nforgotten_subjects=" << forgets_ << "\nevicted_tokens=" << evicted_
-              << "\nedited_tokens=" << edited_ << "\ndigests_equal=" << equal_ << "/" << compared_
-              << "\n";
-  }
-
-  // A trial in which no kill met work in progress shows nothing.
-  bool Meaningful() const { return in_flight_ > 0; }
 
  private:
   uint64_t Uniform(uint64_t low, uint64_t high) {
@@ -252,15 +283,15 @@ class Trial {
     }
     stream->Finish().IgnoreError();
     Demand(rejected == 0, "a good token was rejected");
-    if (sent > acknowledged) ++in_flight_;
-    acknowledged_ += acknowledged - next_;
+    if (sent > acknowledged) ++figures_.in_flight;
+    figures_.acknowledged += acknowledged - next_;
 
     Get(server_.Start(), "start after a kill");
     const uint64_t present = Present(server_);
     if (present < live_.size() + (acknowledged - next_)) {
-      lost_ += live_.size() + (acknowledged - next_) - present;
+      figures_.lost += live_.size() + (acknowledged - next_) - present;
     }
-    Demand(lost_ == 0, "acknowledged tokens are lost");
+    Demand(figures_.lost == 0, "acknowledged tokens are lost");
     const std::vector<Token> arrived = Slice(next_, next_ + (present - live_.size()));
     next_ += arrived.size();
     Demand(next_ <= sent, "there are tokens that were never sent");
@@ -287,7 +318,7 @@ class Trial {
     Get(server_.Start(), "start after a kill");
     Client client = server_.Connect();
     if (!first.ok()) {
-      ++in_flight_;
+      ++figures_.in_flight;
     } else {
       Demand(Present(server_) == left(*first), "an acknowledged erasure was undone");
     }
@@ -316,7 +347,7 @@ class Trial {
         request, [](Client& c, const client::ForgetRequest& r) { return c.Forget(r); },
         [before](const client::ForgetResult& result) { return before - result.erased; });
     std::erase_if(live_, [&](const Token& token) { return token.subject == subject; });
-    ++forgets_;
+    ++figures_.forgets;
   }
 
   void EvictAndKill(uint64_t round) {
@@ -339,8 +370,8 @@ class Trial {
     Demand(back.size() == result.evicted, "other tokens are gone than the answer says");
     live_ = std::move(kept);
     live_.insert(live_.end(), back.begin(), back.end());
-    evicted_ += back.size();
-    ++evictions_;
+    figures_.evicted += back.size();
+    ++figures_.evictions;
   }
 
   void EditAndKill(uint64_t round) {
@@ -364,8 +395,8 @@ class Trial {
     live_.insert(live_.end(), request.tokens.begin(), request.tokens.end());
     Client client = server_.Connect();
     InsertAll(client, kMemory, live_, client::InsertOutcome::kUnchanged);
-    edited_ += result.edited;
-    ++edits_;
+    figures_.edited += result.edited;
+    ++figures_.edits;
   }
 
   // Inserts live_; tells which were not there.
@@ -389,6 +420,14 @@ class Trial {
     // The clients are gone by now: a server that ends waits a while for open connections.
     Get(server_.Stop(), "stop");
     Get(reference_.Stop(), "stop the reference");
+    uint64_t live = 0;
+    uint64_t destroyed = 0;
+    const std::string wrong = CheckKeys(data_, kMemory.tenant, live, destroyed);
+    Demand(wrong.empty(), wrong);
+    figures_.keys += live;
+    figures_.keys_destroyed += destroyed;
+    figures_.certificates += rules_.certificates();
+    figures_.checkpoints += rules_.checkpoints();
   }
 
   void FinishStream() {
@@ -401,21 +440,27 @@ class Trial {
     live_.insert(live_.end(), rest.begin(), rest.end());
     CompareDigests("at the end");
     InsertAll(reference, kSurvivors, live_, client::InsertOutcome::kInserted);
-    ++compared_;
+    ++figures_.compared;
     Demand(Get(reference.Describe(kSurvivors), "describe").state_digest ==
                Get(client.Describe(kMemory), "describe").state_digest,
            "the digest differs from that of a memory fed with the survivors only");
-    ++equal_;
+    ++figures_.equal;
   }
 
   void CompareDigests(const std::string& when) {
     Client client = server_.Connect();
     Client reference = reference_.Connect();
-    ++compared_;
+    ++figures_.compared;
     Demand(Get(client.Describe(kMemory), "describe").state_digest ==
                Get(reference.Describe(kMemory), "describe").state_digest,
            absl::StrCat("digests differ ", when));
-    ++equal_;
+    ++figures_.equal;
+  }
+
+  void CheckLog() {
+    Client client = server_.Connect();
+    const std::string wrong = rules_.Check(client);
+    Demand(wrong.empty(), wrong);
   }
 
   static uint64_t Present(const ServerProcess& server) {
@@ -429,47 +474,81 @@ class Trial {
                               tokens_.begin() + static_cast<std::ptrdiff_t>(to));
   }
 
-  const uint64_t seed_;
   std::mt19937_64 random_;
   const std::vector<Token> tokens_;
   std::vector<Token> live_;  // what should be there, in order
   size_t next_ = 0;          // tokens_[0, next_) went in
+  const std::string data_;
   ServerProcess server_;
   ServerProcess reference_;
-
-  uint64_t kills_ = 0;
-  uint64_t in_flight_ = 0;
-  uint64_t forgets_ = 0;
-  uint64_t evictions_ = 0;
-  uint64_t edits_ = 0;
-  uint64_t evicted_ = 0;
-  uint64_t edited_ = 0;
-  uint64_t acknowledged_ = 0;
-  uint64_t lost_ = 0;
-  uint64_t equal_ = 0;
-  uint64_t compared_ = 0;
+  LogRules rules_{kMemory.tenant};
+  Figures& figures_;
 };
 
-int Main(int argc, char** argv) {
+struct Arguments {
+  std::string lethed;
+  std::string folder;
   uint64_t rounds = 0;
+  uint64_t minutes = 0;  // above 0: the soak
   uint64_t seed = 0;
-  if (argc < 5 || argc > 6 || !absl::SimpleAtoi(argv[3], &rounds) || rounds == 0 ||
-      !absl::SimpleAtoi(argv[4], &seed)) {
-    std::cerr << "usage: kill_stream LETHED FOLDER ROUNDS SEED [TOKENS.csv]\n";
+  std::string tokens;
+};
+
+std::optional<Arguments> Parse(const std::vector<std::string>& words) {
+  if (words.size() < 4) return std::nullopt;
+  Arguments arguments{.lethed = words[0], .folder = words[1]};
+  const bool soak = words[2] == "--minutes";
+  if (soak) {
+    const bool good = words.size() == 6 && absl::SimpleAtoi(words[3], &arguments.minutes) &&
+                      arguments.minutes > 0 && words[4] == "--seed" &&
+                      absl::SimpleAtoi(words[5], &arguments.seed);
+    return good ? std::optional(arguments) : std::nullopt;
+  }
+  if (words.size() == 5) arguments.tokens = words[4];
+  const bool good = words.size() <= 5 && absl::SimpleAtoi(words[2], &arguments.rounds) &&
+                    arguments.rounds > 0 && absl::SimpleAtoi(words[3], &arguments.seed);
+  return good ? std::optional(arguments) : std::nullopt;
+}
+
+void RunTrials(const Arguments& arguments, Figures& figures) {
+  std::mt19937_64 random(arguments.seed);
+  if (arguments.minutes == 0) {
+    std::vector<Token> tokens =
+        arguments.tokens.empty() ? MakeTokens(random) : ReadTokens(arguments.tokens);
+    Trial(arguments.lethed, arguments.folder, std::move(tokens), random, figures)
+        .Run(arguments.rounds);
+    return;
+  }
+  constexpr uint64_t kRounds = 27;  // three of each kind of erasure
+  const absl::Time end = absl::Now() + absl::Minutes(static_cast<int64_t>(arguments.minutes));
+  for (uint64_t trial = 0; absl::Now() < end; ++trial) {
+    const std::string folder = absl::StrCat(arguments.folder, "/", trial);
+    std::filesystem::create_directories(folder);
+    random.seed(arguments.seed + trial);
+    std::vector<Token> tokens = MakeTokens(random);
+    Trial(arguments.lethed, folder, std::move(tokens), random, figures).Run(kRounds);
+    std::filesystem::remove_all(folder);
+  }
+}
+
+int Main(const std::vector<std::string>& words) {
+  const std::optional<Arguments> arguments = Parse(words);
+  if (!arguments.has_value()) {
+    std::cerr << "usage: kill_stream LETHED FOLDER ROUNDS SEED [TOKENS.csv]\n"
+                 "       kill_stream LETHED FOLDER --minutes N --seed SEED\n";
     return 2;
   }
-  std::mt19937_64 random(seed);
-  std::vector<Token> tokens = argc == 6 ? ReadTokens(argv[5]) : MakeTokens(random);
-  Trial trial(argv[1], argv[2], seed, std::move(tokens), random);
+  Figures figures;
   try {
-    trial.Run(rounds);
+    RunTrials(*arguments, figures);
   } catch (const Wrong& wrong) {
-    trial.Print();
+    figures.Print(arguments->seed);
     std::cerr << "wrong: " << wrong.what() << "\n";
     return 1;
   }
-  trial.Print();
-  if (!trial.Meaningful()) {
+  figures.Print(arguments->seed);
+  // A trial in which no kill met work in progress shows nothing.
+  if (figures.in_flight == 0) {
     std::cerr << "wrong: no kill met work in progress, so nothing was tried\n";
     return 1;
   }
@@ -481,7 +560,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return lethe::tests::Main(argc, argv);
+    return lethe::tests::Main(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const std::exception& error) {
     std::cerr << "kill_stream: " << error.what() << "\n";
     return 2;
