@@ -175,7 +175,7 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
     app.add_option(
            "--vault", config.vault,
            "Folder of the keys that the stored rows are sealed with, to be copied apart from "
-           "the data; made when missing. Default vault in the data folder.")
+           "the data; made with a new data folder. Default vault in the data folder.")
         ->option_text("DIR")
         ->envname("LETHE_VAULT");
     app.add_option("--listen", config.listen,

@@ -20,7 +20,7 @@ namespace lethe::server {
 struct Config {
   // --data, LETHE_DATA: the folder of everything the server keeps; made when missing.
   std::string data = "./var/lethe";
-  // --vault, LETHE_VAULT: the folder of the keys of all rows; made when missing, its parent is not;
+  // --vault, LETHE_VAULT: the folder of the keys of all rows; made with a new data folder alone;
   // empty for "vault" in the data folder.
   std::string vault;
   // --listen, LETHE_LISTEN: "host:port" or "[ipv6]:port"; port 0 lets the kernel choose.

@@ -58,6 +58,10 @@ absl::StatusOr<std::vector<uint64_t>> GetIncreasing(absl::string_view bytes) {
 
 }  // namespace
 
+std::string AnchorFileOf(const std::string& vault_folder) {
+  return absl::StrCat(vault_folder, "/anchor.db");
+}
+
 std::string EncodeErased(const ErasedTokens& erased) {
   if (erased.memory_uid.empty()) return {};
   std::string bytes = erased.memory_uid;

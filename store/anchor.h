@@ -59,6 +59,9 @@ inline constexpr absl::string_view kAnchorAdvice =
     "older,"
     " and follows the log again";
 
+// In the folder of the tenant's vault.
+std::string AnchorFileOf(const std::string& vault_folder);
+
 // What an entry took out of a memory.
 struct ErasedTokens {
   std::string memory_uid;         // empty: nothing

@@ -204,7 +204,7 @@ absl::StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::st
   for (absl::string_view part : {"keys", "tenants", "closed", "temporary"}) {
     LETHE_RETURN_IF_ERROR(MakeFolder(absl::StrCat(path, "/", part)));
   }
-  LETHE_RETURN_IF_ERROR(MakeFolder(directory->vault_path()));
+  LETHE_RETURN_IF_ERROR(directory->MakeVault());
   std::vector<std::string> own = {directory->keys_path()};
   if (vault.empty()) own.push_back(directory->vault_path());
   for (const std::string& secret : own) {
@@ -217,6 +217,19 @@ absl::StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::st
   LETHE_RETURN_IF_ERROR(SyncFolder(path));
   LETHE_RETURN_IF_ERROR(SyncFolder(absl::StrCat(directory->vault_path(), "/..")));
   return directory;
+}
+
+absl::Status DataDirectory::MakeVault() const {
+  struct stat info {};
+  if (::stat(vault_.c_str(), &info) != 0 && errno == ENOENT) {
+    LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> tenants, ListTenants());
+    if (!tenants.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          vault_, ": is not there, but holds the keys of the tenants in ", path_,
+          "; give the server their vault (--vault), or put this folder back from its copy"));
+    }
+  }
+  return MakeFolder(vault_);
 }
 
 DataDirectory::~DataDirectory() { ::close(lock_fd_); }

@@ -45,8 +45,10 @@ namespace lethe::store {
 class DataDirectory {
  public:
   // Makes the layout where it is missing, takes the lock, and removes what a crash left half-made.
-  // `vault`: empty for <path>/vault; otherwise its parent exists. One that is there already must
-  // belong to this user alone and be no folder of the data (FAILED_PRECONDITION).
+  // `vault`: empty for <path>/vault; otherwise its parent exists. It is made with the data folder,
+  // and not where there are tenants: an empty one has not their keys (FAILED_PRECONDITION). One
+  // that is there already must belong to this user alone and be no folder of the data
+  // (FAILED_PRECONDITION).
   static absl::StatusOr<std::unique_ptr<DataDirectory>> Open(const std::string& path,
                                                              const std::string& vault = "");
   // Gives the lock back.
@@ -93,6 +95,8 @@ class DataDirectory {
   absl::Status Build(absl::string_view name,
                      absl::FunctionRef<absl::Status(const std::string& dir)> build,
                      absl::FunctionRef<absl::Status(const std::string& draft)> put);
+  absl::Status MakeVault() const;
+
   std::string path_;
   std::string vault_;
   int lock_fd_;

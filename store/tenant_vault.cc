@@ -45,13 +45,11 @@ absl::Status CheckVault(const TenantVault::Place& place) {
                    " put this folder back from its copy: without it the rows cannot be read"));
 }
 
-std::string AnchorOf(const std::string& folder) { return absl::StrCat(folder, "/anchor.db"); }
-
 // It holds no secret: to unlink it is enough. What a connection that closed could not sync is
 // synced before, so that a device that fails is told of here as everywhere.
 absl::Status RemoveAnchor(const std::string& folder) {
   for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
-    const std::string path = absl::StrCat(AnchorOf(folder), suffix);
+    const std::string path = absl::StrCat(AnchorFileOf(folder), suffix);
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
     if (file.valid()) LETHE_RETURN_IF_ERROR(Sync(file.get(), path));
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
@@ -84,7 +82,7 @@ absl::Status TenantVault::MakeKeys(const Place& place) {
   LETHE_ASSIGN_OR_RETURN(const uint64_t first, keys_->Allocate(1));
   LETHE_CHECK(first == kTenantSlot);
   LETHE_ASSIGN_OR_RETURN(
-      anchor_, Anchor::Create(AnchorOf(place.folder()), place.tenant_uid, place.log_origin));
+      anchor_, Anchor::Create(AnchorFileOf(place.folder()), place.tenant_uid, place.log_origin));
   LETHE_RETURN_IF_ERROR(SyncFolder(place.folder()));
   return SyncFolder(place.root);
 }
@@ -125,7 +123,7 @@ absl::StatusOr<std::unique_ptr<TenantVault>> TenantVault::Open(const Place& plac
   if (absl::IsNotFound(keys.status())) return Missing(keys.status());
   LETHE_RETURN_IF_ERROR(keys.status());
   absl::StatusOr<std::unique_ptr<Anchor>> anchor =
-      Anchor::Open(AnchorOf(place.folder()), place.tenant_uid, place.log_origin);
+      Anchor::Open(AnchorFileOf(place.folder()), place.tenant_uid, place.log_origin);
   if (absl::IsNotFound(anchor.status())) {
     return absl::FailedPreconditionError(absl::StrCat(anchor.status().message(), kAnchorAdvice));
   }

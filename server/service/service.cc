@@ -64,7 +64,7 @@ absl::Status Service::OpenKeys() {
 
 std::optional<TenantFacts> Service::LookAt(const std::string& name) const {
   const std::optional<store::TenantGlance> glance =
-      store::GlanceAtTenant(directory_->tenant_path(name));
+      store::GlanceAtTenant(directory_->tenant_path(name), directory_->vault_path());
   if (!glance.has_value() || glance->record.name != name) return std::nullopt;
   const absl::StatusOr<audit::Signer> signer = keys_->Find(glance->record.log_origin, glance->vkey);
   if (!signer.ok() || !VerifyHead(glance->head, signer->verification_key()).ok()) {

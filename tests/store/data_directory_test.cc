@@ -244,7 +244,30 @@ TEST_F(DataDirectoryTest, AVaultThatCannotBeOneIsRefusedAndLeftAsItIs) {
   }
   EXPECT_OK(DataDirectory::Open(path_, path_ + "/vault"));
   // A folder whose name only begins like one of ours.
+  fs::create_directory(path_ + "/keys-of-rows");
   EXPECT_OK(DataDirectory::Open(path_, path_ + "/keys-of-rows"));
+}
+
+// An empty vault in the place of the one that is missing would have none of the tenants' keys.
+TEST_F(DataDirectoryTest, AVaultIsNotMadeWhereThereAreTenants) {
+  ASSERT_OK(Create("acme"));
+  data_.reset();
+  const std::string away = folder_.path() + "/away";
+  fs::rename(path_ + "/vault", away);
+  const std::string other = folder_.path() + "/other";
+  for (const std::string& named : {std::string(), other}) {
+    const auto refused = DataDirectory::Open(path_, named);
+    EXPECT_CODE(refused, absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr("--vault"));
+    EXPECT_THAT(std::string(refused.status().message()),
+                HasSubstr(named.empty() ? path_ + "/vault" : named));
+  }
+  EXPECT_FALSE(fs::exists(path_ + "/vault"));
+  EXPECT_FALSE(fs::exists(other));
+  EXPECT_OK(DataDirectory::Open(path_, away));
+  // Without tenants there is nothing to lose.
+  fs::remove_all(path_ + "/tenants/acme");
+  EXPECT_OK(DataDirectory::Open(path_));
 }
 
 // A crash between the making of the keys and the appearance of the tenant.
