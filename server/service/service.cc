@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& opt
   LETHE_RETURN_IF_ERROR(service->ListTenantsAtStart());
   if (service->keys_->rotating()) {
     // What cannot be done now is in the log and is tried again; everybody is served all the same.
-    service->ContinueRotation().status().IgnoreError();
+    service->ContinueRotation({}).status().IgnoreError();
   }
   return service;
 }
@@ -94,8 +94,8 @@ absl::Status Service::ListTenantsAtStart() {
     // A crash may have left an erasure in the write-ahead log, a deletion half done, a log not
     // begun; or the file is damaged, which only opening it explains.
     ++opened;
-    const absl::Status status =
-        registry_.WithLog(name, {}, [](Tenant&) { return absl::OkStatus(); });
+    const absl::Status status = registry_.WithLog(name, {}, TenantRegistry::Room::kWait,
+                                                  [](Tenant&) { return absl::OkStatus(); });
     if (registry_.DeletedUid(name).has_value()) {
       // A crash came between the closing certificate and the move, or the move failed.
       const bool moved = MoveAway(name);
@@ -121,9 +121,10 @@ absl::Status Service::ListTenantsAtStart() {
 absl::StatusOr<TenantHold> Service::Find(absl::string_view field,
                                          const std::string& name,
                                          TenantRegistry::Use use,
-                                         const CallOptions& call) {
+                                         const CallOptions& call,
+                                         TenantRegistry::Depth depth) {
   LETHE_RETURN_IF_ERROR(CheckName(field, name));
-  return registry_.Acquire(name, use, call);
+  return registry_.Acquire(name, use, call, depth);
 }
 
 absl::StatusOr<TenantInfo> Service::CreateTenant(const std::string& name, const CallOptions& call) {
@@ -136,7 +137,9 @@ absl::StatusOr<TenantInfo> Service::CreateTenant(const std::string& name, const 
   }
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   LETHE_ASSIGN_OR_RETURN(const TenantHold tenant,
-                         registry_.AcquireNew(name, call, [&] { return MakeTenant(name); }));
+                         registry_.AcquireNew(
+                             name, call, [&] { return MakeTenant(name); },
+                             [&](const absl::Status& why) { return CreateFailed(name, why); }));
   options_.tenant.log->Write(LogLevel::kInfo, "tenant_created", {{"tenant", name}});
   return tenant->Info();
 }
@@ -148,18 +151,16 @@ absl::StatusOr<std::shared_ptr<Tenant>> Service::MakeTenant(const std::string& n
   record.log_origin =
       absl::StrCat(options_.origin, "/log/", audit::Hex(audit::RandomBytes(kLogIdBytes)));
   record.create_time_micros = absl::ToUnixMicros(options_.tenant.now());
-  const absl::Status made = directory_->CreateTenant(name, [&](const std::string& path) {
+  LETHE_RETURN_IF_ERROR(directory_->CreateTenant(name, [&](const std::string& path) {
     return store::CreateTenantStore(path, record,
                                     {.vault = options_.tenant.vault, .kms = options_.tenant.kms})
         .status();
-  });
-  if (!made.ok()) return CreateFailed(name, made);
-  absl::StatusOr<std::shared_ptr<Tenant>> tenant =
-      Tenant::Open(directory_->tenant_path(name), keys_.get(), options_.tenant);
-  if (!tenant.ok()) return CreateFailed(name, tenant.status());
+  }));
+  LETHE_ASSIGN_OR_RETURN(std::shared_ptr<Tenant> tenant,
+                         Tenant::Open(directory_->tenant_path(name), keys_.get(), options_.tenant));
   if (keys_->rotating()) {
     // What fails here is done by the next call or start that goes on with the rotation.
-    if (const absl::Status status = (*tenant)->HandOver().status(); !status.ok()) {
+    if (const absl::Status status = tenant->HandOver().status(); !status.ok()) {
       options_.tenant.log->Write(LogLevel::kError, "key_hand_over_failed",
                                  {{"tenant", name}, {"message", std::string(status.message())}});
     }
@@ -229,9 +230,12 @@ absl::StatusOr<DeleteTenantReply> Service::DeleteTenant(const std::string& name,
                                                         const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  // Opened before the directory is locked, so that a slow opening holds nobody else up.
-  const absl::StatusOr<TenantHold> tenant = Find("name", name, TenantRegistry::Use::kWrite, call);
+  // Opened before the directory is locked, so that a slow opening holds nobody else up; and let go,
+  // since whoever has the directory may be waiting for room.
+  const absl::Status opened = Find("name", name, TenantRegistry::Use::kRead, call).status();
+  if (!opened.ok() && !absl::IsNotFound(opened)) return opened;
   MutexLock directory_lock(directory_mutex_);
+  const absl::StatusOr<TenantHold> tenant = Find("name", name, TenantRegistry::Use::kWrite, call);
   if (!tenant.ok()) {
     // An earlier call may have closed it though its commit seemed to fail.
     if (absl::IsNotFound(tenant.status())) MoveAway(name);

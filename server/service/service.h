@@ -48,9 +48,9 @@ class Service {
  public:
   // Makes the data folder and the signing key where they are missing; looks at every tenant and
   // finishes what a crash left (an erasure, a deletion); goes on with a rotation of the key that
-  // was interrupted. FAILED_PRECONDITION when the key is gone though tenants exist. Cost: a
-  // fraction of a millisecond a tenant that was closed in order, the opening of its log otherwise.
-  // Starts no thread.
+  // was interrupted. FAILED_PRECONDITION when the key or the vault is gone though tenants exist.
+  // Cost: a fraction of a millisecond a tenant that was closed in order and whose vault agrees, the
+  // opening of its log otherwise. Starts no thread.
   static absl::StatusOr<std::unique_ptr<Service>> Open(const ServiceOptions& options);
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -96,7 +96,12 @@ class Service {
                                      const std::string& memory,
                                      const CallOptions& call);
 
-  absl::StatusOr<CheckpointInfo> GetCheckpoint(const std::string& tenant);
+  // This one and OpenLog: with kLog the memories of a tenant that is not open are not solved for
+  // it.
+  absl::StatusOr<CheckpointInfo> GetCheckpoint(
+      const std::string& tenant,
+      TenantRegistry::Depth depth = TenantRegistry::Depth::kMemories,
+      const CallOptions& call = {});
   absl::StatusOr<InclusionProofReply> GetInclusionProof(const std::string& tenant,
                                                         const CertificateName& which,
                                                         uint64_t size);
@@ -110,12 +115,16 @@ class Service {
                       const audit::ExportRange& range,
                       audit::ExportSink& sink);
   // The log as it is now, for reading piece by piece. Keeps the tenant open; must not outlive the
-  // service.
-  absl::StatusOr<std::unique_ptr<audit::LogSource>> OpenLog(const std::string& tenant);
+  // service. With kLog for a short reading only: calls that need the memories wait for its end.
+  absl::StatusOr<std::unique_ptr<audit::LogSource>> OpenLog(
+      const std::string& tenant,
+      TenantRegistry::Depth depth = TenantRegistry::Depth::kMemories,
+      const CallOptions& call = {});
   // Begins a rotation of the signing key, or goes on with one that was interrupted: a new key, a
   // hand-over in every log, the old key destroyed. Logs that cannot hand over keep the old key
-  // alive and are named; everything else uses the new one already. Tenants are neither made nor
-  // deleted meanwhile.
+  // alive and are named; everything else uses the new one already. A deletion that stopped on the
+  // way is finished. Tenants are neither made nor deleted meanwhile. Stops, with what still_wanted
+  // says, where nobody waits for it any more.
   absl::StatusOr<RotateKeyReply> RotateKey(const CallOptions& call);
 
   absl::StatusOr<CertificateInfo> GetCertificate(const std::string& tenant, const std::string& id);
@@ -134,7 +143,8 @@ class Service {
  private:
   Service(ServiceOptions options, std::unique_ptr<store::DataDirectory> directory);
   absl::Status OpenKeys();
-  absl::StatusOr<RotateKeyReply> ContinueRotation() ABSL_EXCLUSIVE_LOCKS_REQUIRED(directory_mutex_);
+  absl::StatusOr<RotateKeyReply> ContinueRotation(const CallOptions& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(directory_mutex_);
   absl::Status ListTenantsAtStart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(directory_mutex_);
   // What the file of a tenant that is not open says, checked against our keys; nullopt when it has
   // to be opened to say more.
@@ -142,7 +152,8 @@ class Service {
   absl::StatusOr<TenantHold> Find(absl::string_view field,
                                   const std::string& name,
                                   TenantRegistry::Use use,
-                                  const CallOptions& call);
+                                  const CallOptions& call,
+                                  TenantRegistry::Depth depth = TenantRegistry::Depth::kMemories);
   absl::StatusOr<std::shared_ptr<Tenant>> MakeTenant(const std::string& name);
   // After a CreateTenant that failed: a folder that is there all the same may hold a log that needs
   // the present key, so the tenant is registered as quarantined. What the caller is told.

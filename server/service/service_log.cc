@@ -49,11 +49,13 @@ absl::StatusOr<VerifyReply> Service::Verify(const std::string& tenant,
   return found->Verify(memory, call);
 }
 
-absl::StatusOr<CheckpointInfo> Service::GetCheckpoint(const std::string& tenant) {
+absl::StatusOr<CheckpointInfo> Service::GetCheckpoint(const std::string& tenant,
+                                                      TenantRegistry::Depth depth,
+                                                      const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
-                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, call, depth));
   return found->GetCheckpoint();
 }
 
@@ -98,8 +100,11 @@ absl::Status Service::Export(const std::string& tenant,
   return audit::WriteExport(*log, range, absl::ToUnixSeconds(options_.tenant.now()), sink);
 }
 
-absl::StatusOr<std::unique_ptr<audit::LogSource>> Service::OpenLog(const std::string& tenant) {
-  LETHE_ASSIGN_OR_RETURN(TenantHold found, Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
+absl::StatusOr<std::unique_ptr<audit::LogSource>> Service::OpenLog(const std::string& tenant,
+                                                                   TenantRegistry::Depth depth,
+                                                                   const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(TenantHold found,
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, call, depth));
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<audit::LogSource> view, found->OpenLogView());
   return std::make_unique<HeldLog>(std::move(found), std::move(view));
 }
@@ -115,11 +120,12 @@ absl::StatusOr<RotateKeyReply> Service::RotateKey(const CallOptions& call) {
                                {{"message", std::string(begun.message())}});
     return absl::InternalError("the new key could not be made; the server's log says why");
   }
-  return ContinueRotation();
+  return ContinueRotation(call);
 }
 
-absl::StatusOr<RotateKeyReply> Service::ContinueRotation() {
+absl::StatusOr<RotateKeyReply> Service::ContinueRotation(const CallOptions& call) {
   RotateKeyReply reply;
+  TenantRegistry::Room room = TenantRegistry::Room::kWait;
   const auto failed = [this](const absl::Status& status) {
     options_.tenant.log->Write(LogLevel::kError, "key_rotation_failed",
                                {{"message", std::string(status.message())}});
@@ -139,15 +145,26 @@ absl::StatusOr<RotateKeyReply> Service::ContinueRotation() {
       const absl::StatusOr<audit::Signer> newest = keys_->Newest((*known)->log_origin);
       if (newest.ok() && newest->verification_key().vkey() == (*known)->verification_key) continue;
     }
+    bool reached = false;
     bool handed_over = false;
-    const absl::Status status = registry_.WithLog(name, {}, [&](Tenant& tenant) -> absl::Status {
-      LETHE_ASSIGN_OR_RETURN(handed_over, tenant.HandOver());
-      return absl::OkStatus();
-    });
+    const absl::Status status =
+        registry_.WithLog(name, call, room, [&](Tenant& tenant) -> absl::Status {
+          reached = true;
+          // A deletion that stopped on the way: nobody else sees the tenant, so its end is made
+          // here.
+          if (tenant.gone()) return tenant.Close({}).status();
+          LETHE_ASSIGN_OR_RETURN(handed_over, tenant.HandOver());
+          return absl::OkStatus();
+        });
     if (registry_.DeletedUid(name).has_value()) {
-      MoveAway(name);
+      const bool moved = MoveAway(name);
+      options_.tenant.log->Write(LogLevel::kWarning, "tenant_close_finished",
+                                 {{"tenant", name}, {"ok", int64_t{moved}}});
       continue;
     }
+    if (!status.ok() && call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
+    // Where one has waited for room in vain the others need not try as long.
+    if (!reached && absl::IsResourceExhausted(status)) room = TenantRegistry::Room::kNow;
     if (!status.ok()) {
       options_.tenant.log->Write(LogLevel::kError, "key_hand_over_failed",
                                  {{"tenant", name}, {"message", std::string(status.message())}});
@@ -156,7 +173,7 @@ absl::StatusOr<RotateKeyReply> Service::ContinueRotation() {
     }
     if (!handed_over) continue;
     ++reply.handed_over;
-    if (absl::Status reached = keys_->Reached("handed-over"); !reached.ok()) return failed(reached);
+    if (absl::Status seam = keys_->Reached("handed-over"); !seam.ok()) return failed(seam);
   }
   reply.complete = reply.pending.empty();
   if (reply.complete) {

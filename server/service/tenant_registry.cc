@@ -1,11 +1,12 @@
 #include "server/service/tenant_registry.h"
 
 #include <algorithm>
+#include <exception>
 #include <mutex>
 #include <new>
-#include <system_error>
 #include <thread>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
@@ -27,7 +28,25 @@ int64_t MillisecondsSince(std::chrono::steady_clock::time_point begin) {
       .count();
 }
 
-// What `call` returns; an exception becomes a status, so that no entry stays half open.
+// An opening for whom others are always faster gives up after so many times its patience.
+constexpr int kMostPatience = 4;
+
+// Adds to a count while it lives.
+template <typename T>
+class Added {
+ public:
+  Added(T& count, T amount) : count_(count), amount_(amount) { count_ += amount_; }
+  ~Added() { count_ -= amount_; }
+  Added(const Added&) = delete;
+  Added& operator=(const Added&) = delete;
+
+ private:
+  T& count_;
+  const T amount_;
+};
+
+// What `call` returns; an exception becomes a status, so that no entry stays half open. What it
+// says is for the log alone.
 template <typename Call>
 auto Guarded(const Call& call) -> decltype(call()) {
   try {
@@ -46,14 +65,20 @@ struct TenantRegistry::Entry : std::enable_shared_from_this<TenantRegistry::Entr
 
   const std::string name;
   State state = State::kUnloaded;
-  bool counted = false;  // in count_ and, with `bytes`, in bytes_
+  Depth depth = Depth::kMemories;  // kOpen: with what
+  bool counted = false;            // in count_ and, with `bytes`, in bytes_
   uint64_t bytes = 0;
   std::shared_ptr<Tenant> tenant;  // kOpen
   size_t holds = 0;
   size_t waiting = 0;
-  std::optional<std::list<Entry*>::iterator> idle;  // its place in idle_
-  std::optional<TenantFacts> facts;                 // as of the last time it was not open
-  std::string uid;                                  // kDeleted
+  size_t deeper = 0;  // calls that wait for its memories; those that want its log let them pass
+  // Its node, which is in idle_ while it is idle: to move it takes no memory.
+  std::list<Entry*> node = {this};
+  const std::list<Entry*>::iterator place = node.begin();
+  bool idle = false;
+  // Of one that is not open with its memories: as of the last time that somebody looked.
+  std::optional<TenantFacts> facts;
+  std::string uid;  // kDeleted
   absl::Duration pause = absl::ZeroDuration();
   Clock::time_point retry;  // kQuarantined
 };
@@ -166,7 +191,11 @@ bool TenantRegistry::IsGone(const Entry& entry) const {
 }
 
 std::optional<TenantInfo> TenantRegistry::KnownOf(const Entry& entry) const {
-  if (entry.tenant != nullptr) return entry.tenant->Info();
+  if (entry.tenant != nullptr) {
+    TenantInfo info = entry.tenant->Info();
+    if (entry.depth == Depth::kLog) info.memory_count = entry.facts->info.memory_count;
+    return info;
+  }
   if (entry.facts.has_value() && entry.state != State::kQuarantined) return entry.facts->info;
   return std::nullopt;
 }
@@ -195,103 +224,146 @@ TenantRegistry::Counts TenantRegistry::counts() const {
 
 absl::StatusOr<TenantHold> TenantRegistry::Acquire(const std::string& name,
                                                    Use use,
-                                                   const CallOptions& call) {
+                                                   const CallOptions& call,
+                                                   Depth depth) {
+  LETHE_CHECK(depth == Depth::kMemories || use == Use::kRead);
   MutexLock lock(mutex_);
   LETHE_ASSIGN_OR_RETURN(const EntryPtr entry, Find(name));
-  if (entry->state == State::kOpen && !entry->tenant->closed()) return Hold(entry, use);
+  if (entry->state == State::kOpen && entry->depth == Depth::kMemories &&
+      !entry->tenant->closed()) {
+    return Hold(entry, use);
+  }
   if (waiting_ >= limits_.max_waiting || entry->waiting >= limits_.max_waiting_for_one) {
     return absl::ResourceExhaustedError(
         "tenant: too many calls wait for tenants to be opened; try again later");
   }
-  ++waiting_;
-  ++entry->waiting;
-  absl::StatusOr<bool> open = Claim(*entry, Depth::kMemories, call);
-  if (open.ok() && !*open) open = OpenNow(*entry);
-  --waiting_;
-  --entry->waiting;
-  LETHE_RETURN_IF_ERROR(open.status());
+  const Added<size_t> waiting(waiting_, 1);
+  const Added<size_t> waiting_for_it(entry->waiting, 1);
+  LETHE_ASSIGN_OR_RETURN(const bool open, Claim(*entry, depth, Room::kWait, call));
+  if (!open) LETHE_RETURN_IF_ERROR(OpenNow(*entry, depth));
   return Hold(entry, use);
 }
 
-absl::StatusOr<bool> TenantRegistry::OpenNow(Entry& entry) {
+absl::Status TenantRegistry::OpenNow(Entry& entry, Depth depth) {
+  struct Result {
+    std::shared_ptr<Tenant> tenant;
+    Tenant::Size size;
+    std::string uid;
+    std::optional<TenantFacts> facts;
+  };
   mutex_.Unlock();
   const Clock::time_point begin = Clock::now();
-  absl::StatusOr<std::shared_ptr<Tenant>> tenant =
-      Guarded([&] { return open_(entry.name, Depth::kMemories); });
-  Tenant::Size size;
-  if (tenant.ok()) {
-    size = (*tenant)->EstimateSize();
-    log_->Write(LogLevel::kInfo, "tenant_opened",
-                {{"tenant", entry.name},
-                 {"milliseconds", MillisecondsSince(begin)},
-                 {"tokens", static_cast<int64_t>(size.tokens)},
-                 {"bytes", static_cast<int64_t>(size.bytes)}});
-  }
+  absl::StatusOr<Result> opened = Guarded([&]() -> absl::StatusOr<Result> {
+    Result result;
+    LETHE_ASSIGN_OR_RETURN(result.tenant, open_(entry.name, depth));
+    Tenant& tenant = *result.tenant;
+    result.size = tenant.EstimateSize();
+    result.uid = tenant.uid();
+    if (depth == Depth::kMemories) {
+      log_->Write(LogLevel::kInfo, "tenant_opened",
+                  {{"tenant", entry.name},
+                   {"milliseconds", MillisecondsSince(begin)},
+                   {"tokens", static_cast<int64_t>(result.size.tokens)},
+                   {"bytes", static_cast<int64_t>(result.size.bytes)}});
+      return result;
+    }
+    TenantFacts& facts = result.facts.emplace();
+    facts.gone = tenant.gone();
+    facts.uid = result.uid;
+    facts.info = tenant.Info();
+    if (!facts.gone) {
+      LETHE_ASSIGN_OR_RETURN(facts.info, tenant.InfoFromStore());
+    }
+    log_->Write(LogLevel::kInfo, "tenant_log_opened",
+                {{"tenant", entry.name}, {"milliseconds", MillisecondsSince(begin)}});
+    return result;
+  });
   mutex_.Lock();
-  if (!tenant.ok()) return OpeningFailed(entry, tenant.status());
-  if ((*tenant)->closed()) {
+  if (!opened.ok()) return OpeningFailed(entry, opened.status());
+  if (opened->tenant->closed()) {
     // A deletion was committed and then interrupted; DeleteTenant, a rotation or a start moves it.
-    entry.uid = (*tenant)->uid();
+    entry.uid = std::move(opened->uid);
     Closed(entry, State::kDeleted);
     return NoSuchTenant();
   }
-  Opened(entry, *std::move(tenant), size);
-  return true;
+  if (opened->facts.has_value()) {
+    opened->facts->bytes = entry.facts.has_value() ? entry.facts->bytes : kUnknownBytes;
+  }
+  Opened(entry, std::move(opened->tenant), opened->size, std::move(opened->facts));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TenantHold> TenantRegistry::AcquireNew(
     const std::string& name,
     const CallOptions& call,
-    absl::FunctionRef<absl::StatusOr<std::shared_ptr<Tenant>>()> make) {
+    absl::FunctionRef<absl::StatusOr<std::shared_ptr<Tenant>>()> make,
+    absl::FunctionRef<absl::Status(const absl::Status&)> failed) {
   const auto entry = std::make_shared<Entry>(name);
   entry->state = State::kOpening;
+  std::map<std::string, EntryPtr> ready = {{name, entry}};  // to register it takes no memory
   MutexLock lock(mutex_);
-  LETHE_RETURN_IF_ERROR(MakeRoom(*entry, kUnknownBytes, call, Clock::now()));
+  LETHE_RETURN_IF_ERROR(MakeRoom(*entry, kUnknownBytes, Room::kWait, call));
   mutex_.Unlock();
-  absl::StatusOr<std::shared_ptr<Tenant>> tenant = Guarded(make);
+  Tenant::Size size;
+  absl::StatusOr<std::shared_ptr<Tenant>> tenant =
+      Guarded([&]() -> absl::StatusOr<std::shared_ptr<Tenant>> {
+        absl::StatusOr<std::shared_ptr<Tenant>> made = make();
+        if (made.ok()) size = (*made)->EstimateSize();
+        return made;
+      });
+  absl::Status told;
+  if (!tenant.ok()) told = Guarded([&] { return failed(tenant.status()); });
   mutex_.Lock();
   if (!tenant.ok()) {
     Closed(*entry, State::kDeleted);
-    return tenant.status();
+    return told;
   }
-  LETHE_CHECK(entries_.emplace(name, entry).second);
-  const Tenant::Size size = (*tenant)->EstimateSize();
-  Opened(*entry, *std::move(tenant), size);
+  LETHE_CHECK(entries_.insert(ready.extract(ready.begin())).inserted);
+  Opened(*entry, *std::move(tenant), size, std::nullopt);
   return Hold(entry, Use::kWrite);
 }
 
 absl::Status TenantRegistry::WithLog(const std::string& name,
                                      const CallOptions& call,
+                                     Room room,
                                      absl::FunctionRef<absl::Status(Tenant&)> body) {
   EntryPtr entry;
   std::optional<TenantHold> hold;
   {
     MutexLock lock(mutex_);
     LETHE_ASSIGN_OR_RETURN(entry, Find(name));
-    LETHE_ASSIGN_OR_RETURN(const bool open, Claim(*entry, Depth::kLog, call));
+    LETHE_ASSIGN_OR_RETURN(const bool open, Claim(*entry, Depth::kLog, room, call));
     if (open) hold.emplace(Hold(entry, Use::kRead));
   }
-  if (hold.has_value()) return body(**hold);
+  if (hold.has_value()) return Guarded([&] { return body(**hold); });
 
+  TenantFacts facts;
   absl::StatusOr<std::shared_ptr<Tenant>> tenant =
-      Guarded([&] { return open_(name, Depth::kLog); });
+      Guarded([&]() -> absl::StatusOr<std::shared_ptr<Tenant>> {
+        LETHE_ASSIGN_OR_RETURN(std::shared_ptr<Tenant> opened, open_(name, Depth::kLog));
+        facts.uid = opened->uid();
+        return opened;
+      });
   if (!tenant.ok()) {
     MutexLock lock(mutex_);
     return OpeningFailed(*entry, tenant.status());
   }
   const absl::Status status = Guarded([&] { return body(**tenant); });
+  facts.gone = (*tenant)->gone();
+  const bool known = Guarded([&]() -> absl::Status {
+                       facts.info = (*tenant)->Info();
+                       if (facts.gone) return absl::OkStatus();
+                       LETHE_ASSIGN_OR_RETURN(facts.info, (*tenant)->InfoFromStore());
+                       return absl::OkStatus();
+                     }).ok();
   const bool deleted = (*tenant)->closed();
-  const bool gone = (*tenant)->gone();
-  const std::string uid = (*tenant)->uid();
-  absl::StatusOr<TenantInfo> info = (*tenant)->Info();
-  if (!gone) info = Guarded([&] { return (*tenant)->InfoFromStore(); });
   tenant->reset();  // closes the file before anybody opens it again
   MutexLock lock(mutex_);
   if (deleted) {
-    entry->uid = uid;
-  } else if (info.ok()) {
-    const uint64_t bytes = entry->facts.has_value() ? entry->facts->bytes : kUnknownBytes;
-    entry->facts = TenantFacts{*std::move(info), uid, bytes, gone};
+    entry->uid = std::move(facts.uid);
+  } else if (known) {
+    facts.bytes = entry->facts.has_value() ? entry->facts->bytes : kUnknownBytes;
+    entry->facts = std::move(facts);
   } else {
     entry->facts.reset();
   }
@@ -312,8 +384,8 @@ std::vector<TenantHold> TenantRegistry::AcquireOpen() {
 TenantHold TenantRegistry::Hold(const EntryPtr& entry, Use use) {
   LETHE_CHECK(entry->state == State::kOpen);
   ++entry->holds;
-  if (entry->idle.has_value()) idle_.erase(*entry->idle);
-  entry->idle.reset();
+  if (entry->idle) entry->node.splice(entry->node.begin(), idle_, entry->place);
+  entry->idle = false;
   return TenantHold(this, entry, entry->tenant, use);
 }
 
@@ -325,78 +397,105 @@ void TenantRegistry::Release(const EntryPtr& entry, std::optional<Tenant::Size> 
     bytes_ += size->bytes - entry->bytes;
     entry->bytes = size->bytes;
   }
-  if (entry->holds == 0) entry->idle = idle_.insert(idle_.end(), entry.get());
+  if (entry->holds == 0) {
+    idle_.splice(idle_.end(), entry->node);
+    entry->idle = true;
+  }
   UnloadIdle(/*one_more=*/false);
-  if (wanted_ > 0) changed_.notify_all();
+  if (wanted_ > 0 || entry->deeper > 0) changed_.notify_all();
 }
 
-absl::StatusOr<bool> TenantRegistry::Claim(Entry& entry, Depth depth, const CallOptions& call) {
-  const Clock::time_point begin = Clock::now();
+absl::StatusOr<bool> TenantRegistry::Claim(Entry& entry,
+                                           Depth depth,
+                                           Room room,
+                                           const CallOptions& call) {
+  const Added<size_t> deeper(entry.deeper, depth == Depth::kMemories ? 1 : 0);
   while (true) {
+    const bool lets_pass = depth == Depth::kLog && entry.deeper > 0;
+    bool wait = false;
     switch (entry.state) {
       case State::kOpen:
         if (entry.tenant->closed()) return NoSuchTenant();
-        return true;
+        if (entry.depth == Depth::kMemories || (depth == Depth::kLog && !lets_pass)) return true;
+        // Open with its log alone, which goes as soon as nobody reads it.
+        if (!lets_pass && entry.idle) BeginUnloading(entry, "memories-wanted");
+        wait = true;
+        break;
       case State::kDeleted:
         return NoSuchTenant();
       case State::kQuarantined:
         if (Clock::now() < entry.retry) return Quarantined(entry);
         break;
       case State::kUnloaded:
+        wait = lets_pass;
         break;
       case State::kOpening:
       case State::kUnloading:
-        LETHE_RETURN_IF_ERROR(WaitABit(call));
-        continue;
+        wait = true;
+        break;
+    }
+    if (wait) {
+      LETHE_RETURN_IF_ERROR(WaitABit(call));
+      continue;
     }
     const State before = entry.state;
     entry.state = State::kOpening;
-    const uint64_t bytes =
-        depth == Depth::kMemories && entry.facts.has_value() ? entry.facts->bytes : kUnknownBytes;
-    if (absl::Status room = MakeRoom(entry, bytes, call, begin); !room.ok()) {
+    absl::Cleanup give_back = [&] {
       entry.state = before;
       changed_.notify_all();
-      return room;
-    }
+    };
+    const uint64_t bytes =
+        depth == Depth::kMemories && entry.facts.has_value() ? entry.facts->bytes : kUnknownBytes;
+    LETHE_RETURN_IF_ERROR(MakeRoom(entry, bytes, room, call));
+    std::move(give_back).Cancel();
     return false;
   }
 }
 
 absl::Status TenantRegistry::MakeRoom(Entry& entry,
                                       uint64_t bytes,
-                                      const CallOptions& call,
-                                      Clock::time_point begin) {
-  ++wanted_;
-  wanted_bytes_ += bytes;
-  absl::Status status;
-  Clock::time_point asked = Clock::now();
-  bool slow = false;
-  while (count_ >= limits_.max_open || (count_ > 0 && bytes_ + bytes > limits_.max_bytes)) {
+                                      Room room,
+                                      const CallOptions& call) {
+  const Added<size_t> wanted(wanted_, 1);
+  const Added<uint64_t> wanted_bytes(wanted_bytes_, bytes);
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point asked = begin;
+  Clock::time_point all_in_use = begin;  // since then
+  while (true) {
+    const bool too_many = count_ >= limits_.max_open;
+    if (!too_many && (count_ == 0 || bytes_ + bytes <= limits_.max_bytes)) break;
+    const Clock::time_point now = Clock::now();
+    const bool slow = absl::FromChrono(now - asked) > limits_.slow_unloading;
+    if (slow) asked = now;
     UnloadIdle(/*one_more=*/slow);
-    if (absl::FromChrono(Clock::now() - begin) > limits_.patience) {
-      status = absl::ResourceExhaustedError(
+    const bool some_go = unloading_ > 0 || !idle_.empty();
+    if (some_go) all_in_use = now;
+    // What is in use stays, whoever waits: bytes are kept as far as idle tenants can go.
+    if (!too_many && !some_go) break;
+    const bool too_long = absl::FromChrono(now - begin) > kMostPatience * limits_.patience;
+    if (!too_many && too_long) break;
+    if (!some_go && (room == Room::kNow || absl::FromChrono(now - all_in_use) > limits_.patience)) {
+      return absl::ResourceExhaustedError(
           "tenant: it is not open, and those that are open are all in use; try again later");
-      break;
     }
-    if (status = WaitABit(call); !status.ok()) break;
-    slow = absl::FromChrono(Clock::now() - asked) > limits_.slow_unloading;
-    if (slow) asked = Clock::now();
+    if (too_long) {
+      return absl::ResourceExhaustedError(
+          "tenant: it is not open, and others took the place of those that were unloaded; try "
+          "again later");
+    }
+    LETHE_RETURN_IF_ERROR(WaitABit(call));
   }
-  --wanted_;
-  wanted_bytes_ -= bytes;
-  if (status.ok()) {
-    entry.counted = true;
-    entry.bytes = bytes;
-    ++count_;
-    bytes_ += bytes;
-  }
-  return status;
+  entry.counted = true;
+  entry.bytes = bytes;
+  ++count_;
+  bytes_ += bytes;
+  return absl::OkStatus();
 }
 
 absl::Status TenantRegistry::WaitABit(const CallOptions& call) {
   if (call.still_wanted) {
     mutex_.Unlock();
-    absl::Status status = call.still_wanted();
+    absl::Status status = Guarded([&] { return call.still_wanted(); });
     mutex_.Lock();
     if (!status.ok()) return status;
   }
@@ -413,27 +512,34 @@ void TenantRegistry::UnloadIdle(bool one_more) {
     const size_t count = count_ - unloading_ + wanted_;
     const uint64_t bytes = bytes_ - unloading_bytes_ + wanted_bytes_;
     const bool too_many = count > limits_.max_open;
-    // The last one stays however large it is.
-    const bool too_large = count > 1 && bytes > limits_.max_bytes;
+    // The one that was used last stays, however large it is, while nobody needs the room: it would
+    // only be solved again at its next call.
+    const bool too_large = bytes > limits_.max_bytes && (wanted_ > 0 || idle_.size() > 1);
     if (!too_many && !too_large && !one_more) return;
     one_more = false;
-    const EntryPtr entry = idle_.front()->shared_from_this();
-    entry->facts = TenantFacts{entry->tenant->Info(), entry->tenant->uid(), entry->bytes,
-                               entry->tenant->gone()};
     const absl::string_view reason = too_large && !too_many ? "memory-limit" : "max-open-tenants";
-    ++unloading_;
-    unloading_bytes_ += entry->bytes;
-    try {
-      std::thread([this, entry, reason] { Unload(*entry, reason); }).detach();
-    } catch (const std::system_error&) {  // no thread to be had: whoever needs room asks again
-      --unloading_;
-      unloading_bytes_ -= entry->bytes;
-      return;
-    }
-    idle_.pop_front();
-    entry->idle.reset();
-    entry->state = State::kUnloading;
+    if (!BeginUnloading(*idle_.front(), reason)) return;
   }
+}
+
+bool TenantRegistry::BeginUnloading(Entry& entry, absl::string_view reason) {
+  LETHE_CHECK(entry.idle);
+  try {
+    const EntryPtr kept = entry.shared_from_this();
+    entry.facts = TenantFacts{*KnownOf(entry), entry.tenant->uid(),
+                              entry.depth == Depth::kLog ? entry.facts->bytes : entry.bytes,
+                              entry.tenant->gone()};
+    std::thread([this, kept, reason] { Unload(*kept, reason); }).detach();
+  } catch (const std::exception&) {  // no thread, no memory: whoever needs room asks again
+    return false;
+  }
+  // The thread waits for the mutex.
+  ++unloading_;
+  unloading_bytes_ += entry.bytes;
+  entry.node.splice(entry.node.begin(), idle_, entry.place);
+  entry.idle = false;
+  entry.state = State::kUnloading;
+  return true;
 }
 
 void TenantRegistry::Unload(Entry& entry, absl::string_view reason) {
@@ -443,24 +549,26 @@ void TenantRegistry::Unload(Entry& entry, absl::string_view reason) {
     MutexLock lock(mutex_);
     tenant = std::move(entry.tenant);
   }
+  // A log that was not emptied now is emptied when the file is opened next, before anything else.
   const Tenant::Size size = tenant->EstimateSize();
-  const absl::Status emptied = tenant->Checkpoint();
+  const bool emptied = Guarded([&] { return tenant->Checkpoint(); }).ok();
   const bool deleted = tenant->closed();
-  const std::string uid = tenant->uid();
   LETHE_CHECK(tenant.use_count() == 1);  // whoever else refers to it forgot to hold it
   tenant.reset();
-  // A log that was not emptied now is emptied when the file is opened next, before anything else.
-  log_->Write(emptied.ok() ? LogLevel::kInfo : LogLevel::kWarning, "tenant_unloaded",
-              {{"tenant", entry.name},
-               {"milliseconds", MillisecondsSince(begin)},
-               {"tokens", static_cast<int64_t>(size.tokens)},
-               {"bytes", static_cast<int64_t>(size.bytes)},
-               {"reason", std::string(reason)},
-               {"log_emptied", int64_t{emptied.ok()}}});
+  Guarded([&] {
+    log_->Write(emptied ? LogLevel::kInfo : LogLevel::kWarning, "tenant_unloaded",
+                {{"tenant", entry.name},
+                 {"milliseconds", MillisecondsSince(begin)},
+                 {"tokens", static_cast<int64_t>(size.tokens)},
+                 {"bytes", static_cast<int64_t>(size.bytes)},
+                 {"reason", std::string(reason)},
+                 {"log_emptied", int64_t{emptied}}});
+    return absl::OkStatus();
+  }).IgnoreError();
   MutexLock lock(mutex_);
   --unloading_;
   unloading_bytes_ -= entry.bytes;
-  if (deleted) entry.uid = uid;
+  if (deleted) entry.uid = std::move(entry.facts->uid);
   Closed(entry, deleted ? State::kDeleted : State::kUnloaded);
 }
 
@@ -468,21 +576,23 @@ void TenantRegistry::Unload(Entry& entry, absl::string_view reason) {
 
 void TenantRegistry::Opened(Entry& entry,
                             std::shared_ptr<Tenant> tenant,
-                            const Tenant::Size& size) {
+                            const Tenant::Size& size,
+                            std::optional<TenantFacts> facts) {
   LETHE_CHECK(entry.counted);
   bytes_ += size.bytes - entry.bytes;
   entry.bytes = size.bytes;
   entry.state = State::kOpen;
+  entry.depth = facts.has_value() ? Depth::kLog : Depth::kMemories;
   entry.tenant = std::move(tenant);
-  entry.facts.reset();
+  entry.facts = std::move(facts);
   entry.pause = absl::ZeroDuration();
   changed_.notify_all();
   UnloadIdle(/*one_more=*/false);  // it may take more than was thought
 }
 
 void TenantRegistry::Closed(Entry& entry, State state) {
-  if (entry.idle.has_value()) idle_.erase(*entry.idle);
-  entry.idle.reset();
+  if (entry.idle) entry.node.splice(entry.node.begin(), idle_, entry.place);
+  entry.idle = false;
   entry.tenant.reset();
   if (entry.counted) {
     --count_;

@@ -9,15 +9,23 @@
 // need it. Concurrent first calls share one opening; how many calls may wait is bounded, in all and
 // a tenant. Where a call can say that nobody waits for it any more (CallOptions), it is asked while
 // it waits. Unloading runs on threads of its own, a few at a time; an opening that waits for a slow
-// unloading asks for another one.
+// unloading asks for another one. The bound on waiting calls is one for all tenants: three slow
+// ones with `max_waiting_for_one` callers each use up `max_waiting`, and until one of them is open
+// calls for others that are not open are refused as well.
+//
+// A call that needs the log alone opens it alone, without the memories; a call that needs them
+// unloads it and opens the whole.
 //
 // A tenant that cannot be opened is quarantined alone: UNAVAILABLE, a line in the log that says
 // why, and the next attempt is made by a call not before a pause is over, which doubles each time.
 //
 // The bytes of a tenant are an estimate (Tenant::EstimateSize); before it was ever opened, what it
 // may take is taken from the size of its file. The limit on bytes is kept as far as idle tenants
-// can be unloaded; a tenant larger than the limit is let in alone. The number of open tenants is
-// kept in any case: an opening waits, and after `patience` it is RESOURCE_EXHAUSTED.
+// can be unloaded: an opening waits for what is idle to go, and is let in over the limit once all
+// else is in use; and the idle tenant that was used last stays while no opening needs the room, so
+// that one which does not fit is not solved again at each call. The number of open tenants is kept
+// in any case: an opening waits, and is RESOURCE_EXHAUSTED after `patience` in which nothing idle
+// was there and nothing was being unloaded, or after four times that in which others were faster.
 //
 // Threads: safe. Destruction requires that no hold is left, waits for unloadings, and drops what is
 // open without emptying the logs.
@@ -58,7 +66,7 @@ struct RegistryLimits {
   uint64_t max_bytes = uint64_t{2} << 30;      // of open tenants, estimated
   size_t max_waiting = 96;                     // calls that open a tenant or wait for one
   size_t max_waiting_for_one = 32;             // of them, for one tenant
-  absl::Duration patience = absl::Seconds(5);  // of an opening, for room
+  absl::Duration patience = absl::Seconds(5);  // of an opening, while all that is open is in use
   absl::Duration slow_unloading = absl::Milliseconds(500);  // then another tenant is unloaded too
   absl::Duration first_retry = absl::Seconds(1);            // after an opening that failed
   absl::Duration longest_retry = absl::Minutes(5);
@@ -79,6 +87,8 @@ class TenantRegistry {
   enum class Depth : uint8_t { kLog, kMemories };
   // Whether the call may change how much the tenant takes.
   enum class Use : uint8_t { kRead, kWrite };
+  // Whether to wait for room where everything that is open is in use.
+  enum class Room : uint8_t { kWait, kNow };
   // Opens the tenant of this name.
   using Opener =
       std::function<absl::StatusOr<std::shared_ptr<Tenant>>(const std::string& name, Depth depth)>;
@@ -115,22 +125,27 @@ class TenantRegistry {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // --- Opening.
-  // The open tenant. NOT_FOUND; UNAVAILABLE while it is quarantined; RESOURCE_EXHAUSTED when too
-  // many wait or no room was found; what still_wanted says.
-  absl::StatusOr<TenantHold> Acquire(const std::string& name, Use use, const CallOptions& call)
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  // A new tenant, which `make` makes and opens once there is room; registered when it succeeds, and
-  // its error otherwise. Requires that the name is not registered, now and until it returns.
+  // The open tenant; with kLog, for a short reading (kRead) of its log, perhaps without its
+  // memories. NOT_FOUND; UNAVAILABLE while it is quarantined; RESOURCE_EXHAUSTED when too many wait
+  // or no room was found; what still_wanted says.
+  absl::StatusOr<TenantHold> Acquire(const std::string& name,
+                                     Use use,
+                                     const CallOptions& call,
+                                     Depth depth = Depth::kMemories) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A new tenant, which `make` makes and opens once there is room; registered when it succeeds.
+  // Otherwise, also where `make` threw, what `failed` makes of its status for the caller. Requires
+  // that the name is not registered, now and until it returns, but by `failed`.
   absl::StatusOr<TenantHold> AcquireNew(
       const std::string& name,
       const CallOptions& call,
-      absl::FunctionRef<absl::StatusOr<std::shared_ptr<Tenant>>()> make)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+      absl::FunctionRef<absl::StatusOr<std::shared_ptr<Tenant>>()> make,
+      absl::FunctionRef<absl::Status(const absl::Status&)> failed) ABSL_LOCKS_EXCLUDED(mutex_);
   // Calls `body` with the tenant; one that is not open is opened with its log alone and closed
   // again, and what is known of it is renewed. A tenant that turns out to be deleted is marked so,
   // and given to `body` as well. Errors of Acquire, but for too many that wait, and of `body`.
   absl::Status WithLog(const std::string& name,
                        const CallOptions& call,
+                       Room room,
                        absl::FunctionRef<absl::Status(Tenant&)> body) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Those that are open now, each held.
@@ -153,31 +168,32 @@ class TenantRegistry {
   absl::StatusOr<EntryPtr> Find(const std::string& name) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   TenantHold Hold(const EntryPtr& entry, Use use) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // `load` is absent when it cannot have changed.
+  // `size` is absent when it cannot have changed. Throws nothing.
   void Release(const EntryPtr& entry, std::optional<Tenant::Size> size) ABSL_LOCKS_EXCLUDED(mutex_);
   std::optional<TenantInfo> KnownOf(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Being deleted.
   bool IsGone(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits until the entry is open (true), or is this caller's to open (false: kOpening, with room).
-  absl::StatusOr<bool> Claim(Entry& entry, Depth depth, const CallOptions& call)
+  absl::StatusOr<bool> Claim(Entry& entry, Depth depth, Room room, const CallOptions& call)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After Claim said false. Gives the mutex up meanwhile.
-  absl::StatusOr<bool> OpenNow(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Waits until one more tenant of so many bytes may be open, and counts it. `begin`: since when
-  // the caller waits.
-  absl::Status MakeRoom(Entry& entry,
-                        uint64_t bytes,
-                        const CallOptions& call,
-                        Clock::time_point begin) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status OpenNow(Entry& entry, Depth depth) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits until one more tenant of so many bytes may be open, and counts it.
+  absl::Status MakeRoom(Entry& entry, uint64_t bytes, Room room, const CallOptions& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives the mutex up for a moment, or until something changes.
   absl::Status WaitABit(const CallOptions& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Begins to unload idle tenants until what is wanted will fit; one at least when `one_more`.
   void UnloadIdle(bool one_more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What the thread that unloads does.
+  // Begins to unload an idle one; false where that cannot be begun now.
+  bool BeginUnloading(Entry& entry, absl::string_view reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What the thread that unloads does. Throws nothing.
   void Unload(Entry& entry, absl::string_view reason) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The states, with what is counted.
-  void Opened(Entry& entry, std::shared_ptr<Tenant> tenant, const Tenant::Size& size)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The states, with what is counted. `facts` of one that is open with its log alone.
+  void Opened(Entry& entry,
+              std::shared_ptr<Tenant> tenant,
+              const Tenant::Size& size,
+              std::optional<TenantFacts> facts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Closed(Entry& entry, State state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Quarantines it and writes the line. What callers are told.
   absl::Status OpeningFailed(Entry& entry, const absl::Status& status)

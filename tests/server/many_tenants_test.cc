@@ -1,24 +1,21 @@
 // Many tenants in one server: opened on demand, unloaded beyond the limits, the same afterwards.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <new>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "audit/export.h"
 #include "audit/export_sinks.h"
 #include "audit/verify_export.h"
 #include "tests/server/log_testing.h"
+#include "tests/server/many_tenants_testing.h"
 
 namespace lethe::service {
 namespace {
@@ -27,110 +24,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr absl::StatusCode kUnavailable = absl::StatusCode::kUnavailable;
-constexpr absl::StatusCode kExhausted = absl::StatusCode::kResourceExhausted;
-
-// A harness without tenants whose log can be read, and whose stores know their tenant's name.
-struct ManyTenants {
-  explicit ManyTenants(RegistryLimits limits) : service(/*with_tenant=*/false) {
-    log_fd = ::open(log_path().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    log = std::make_unique<EventLog>(log_fd, LogLevel::kDebug);
-    service.options().tenant.log = log.get();
-    service.options().limits = limits;
-    service.Restart();
-  }
-  ~ManyTenants() {
-    service.Stop();
-    ::close(log_fd);
-  }
-  std::string log_path() const { return log_folder.path() + "/log"; }
-
-  void Make(const std::string& tenant, int tokens = 12) {
-    ASSERT_THAT(service->CreateTenant(tenant, {}), IsOk());
-    ASSERT_THAT(service->CreateMemory(tenant, "m", SmallConfig(), {}), IsOk());
-    if (tokens > 0) {
-      ASSERT_THAT(service->Insert(tenant, "m", Spiral(tokens, tenant + "-"), {}), IsOk());
-    }
-  }
-
-  // "event tenant [reason]" for each line of these events.
-  std::vector<std::string> Lines(const std::set<std::string>& events) {
-    std::ifstream file(log_path());
-    std::vector<std::string> lines;
-    for (std::string text; std::getline(file, text);) {
-      const nlohmann::json line = nlohmann::json::parse(text);
-      if (!events.contains(line["event"])) continue;
-      std::string shown = absl::StrCat(line["event"].get<std::string>(), " ",
-                                       line.value("tenant", std::string("-")));
-      if (line.contains("reason")) absl::StrAppend(&shown, " ", line["reason"].get<std::string>());
-      lines.push_back(std::move(shown));
-    }
-    return lines;
-  }
-  std::vector<double> Numbers(const std::string& event, const std::string& field) {
-    std::ifstream file(log_path());
-    std::vector<double> numbers;
-    for (std::string text; std::getline(file, text);) {
-      const nlohmann::json line = nlohmann::json::parse(text);
-      if (line["event"] == event) numbers.push_back(line.at(field).get<double>());
-    }
-    return numbers;
-  }
-  std::vector<std::string> Unloaded() { return Lines({"tenant_unloaded"}); }
-  std::vector<std::string> Opened() { return Lines({"tenant_opened"}); }
-
-  absl::StatusOr<QueryReply> Ask(const std::string& tenant, const CallOptions& call = {}) {
-    return service->Query({.tenant = tenant,
-                           .memory = "m",
-                           .queries = {{0.1, 0.2}, {-0.5, 1.0}, {3.0, 3.0}},
-                           .top_tokens = 4},
-                          call);
-  }
-  std::string DigestOf(const std::string& tenant) {
-    const auto reply = service->Describe(tenant, "m", false, {});
-    EXPECT_THAT(reply, IsOk());
-    return reply.ok() ? reply->state_digest : "";
-  }
-  // An answer in every bit.
-  static std::string Bits(const QueryReply& reply) {
-    std::string text;
-    for (const QueryItem& item : reply.results) {
-      for (const double number : item.readout) absl::StrAppendFormat(&text, "%a ", number);
-      absl::StrAppendFormat(&text, "%a %a;", item.log_denominator, item.decision.value_or(-7));
-      for (const QueryToken& token : item.tokens) {
-        absl::StrAppendFormat(&text, "%s %a %a,", token.id, token.weight, token.share);
-      }
-    }
-    return text;
-  }
-  // Changes what is done when a store of this tenant is opened.
-  void WhenOpened(std::function<void(const std::string& tenant)> call) {
-    service.options().tenant.wrap_store =
-        [call = std::move(call)](std::unique_ptr<store::TenantStore> inner) {
-          call(inner->GetTenant()->name);
-          return inner;
-        };
-  }
-
-  // Before the harness: the service writes its last lines while it stops.
-  TempDir log_folder;
-  int log_fd = -1;
-  std::unique_ptr<EventLog> log;
-  Harness service;
-};
-
-size_t OpenDescriptors() {
-  size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    ++count;
-  }
-  return count;
-}
-
-void WaitFor(const std::function<bool()>& done, int line = __builtin_LINE()) {
-  const absl::Time end = absl::Now() + absl::Seconds(10);
-  while (!done() && absl::Now() < end) absl::SleepFor(absl::Milliseconds(2));
-  EXPECT_TRUE(done()) << "waited for at line " << line;
-}
 
 TEST(ManyTenantsTest, NothingIsOpenedBeforeItsFirstCall) {
   ManyTenants many({});
@@ -292,125 +185,6 @@ TEST(ManyTenantsTest, ReadersAndWritersMeetTenantsThatComeAndGo) {
   for (const std::string& name : names) EXPECT_EQ(many.DigestOf(name), digests[name]);
 }
 
-TEST(ManyTenantsTest, ATenantInUseStays) {
-  ManyTenants many(
-      {.max_open = 2, .patience = absl::Milliseconds(500), .slow_unloading = absl::Hours(1)});
-  for (const char* name : {"a", "b", "c"}) many.Make(name);
-  {
-    auto log_of_a = many.service->OpenLog("a");
-    ASSERT_THAT(log_of_a, IsOk());
-    for (int round = 0; round < 3; ++round) {
-      EXPECT_THAT(many.Ask("b"), IsOk());
-      EXPECT_THAT(many.Ask("c"), IsOk());
-    }
-    for (const std::string& line : many.Unloaded()) {
-      if (line == "tenant_unloaded a max-open-tenants") continue;  // while the others were made
-      EXPECT_THAT(line, testing::AnyOf("tenant_unloaded b max-open-tenants",
-                                       "tenant_unloaded c max-open-tenants"));
-    }
-    const size_t opened = many.Opened().size();
-    EXPECT_THAT(many.Ask("a"), IsOk());
-    EXPECT_EQ(many.Opened().size(), opened) << "a was open all the while";
-    {
-      auto log_of_c = many.service->OpenLog("c");
-      ASSERT_THAT(log_of_c, IsOk());
-      // Both places are taken by what is in use: a clear refusal, and nothing is harmed.
-      EXPECT_THAT(many.Ask("b"), Fails(kExhausted, "tenant"));
-      EXPECT_THAT(many.service->CreateTenant("d", {}), HasCode(kExhausted));
-      EXPECT_THAT(many.service->CreateTenant("d", {}), HasCode(kExhausted)) << "it was not made";
-    }
-    EXPECT_THAT(many.Ask("b"), IsOk());
-  }
-  // b was answered before the log of a was let go.
-  EXPECT_THAT(many.Ask("c"), IsOk());
-  EXPECT_EQ(many.Unloaded().back(), "tenant_unloaded b max-open-tenants");
-  EXPECT_THAT(many.service->CreateTenant("d", {}), IsOk());
-  EXPECT_EQ(many.Unloaded().back(), "tenant_unloaded a max-open-tenants");
-}
-
-TEST(ManyTenantsTest, ASlowOpeningDelaysNobodyElseAndIsShared) {
-  ManyTenants many({.max_waiting_for_one = 4});
-  for (const char* name : {"quick", "slow"}) many.Make(name);
-  Door door;
-  std::atomic<int> openings{0};
-  many.WhenOpened([&](const std::string& tenant) {
-    if (tenant != "slow") return;
-    ++openings;
-    door.WaitHere();
-  });
-  many.service.Restart();
-  std::vector<std::thread> callers;
-  std::atomic<int> answered{0};
-  for (int i = 0; i < 3; ++i) {
-    callers.emplace_back([&] {
-      EXPECT_THAT(many.Ask("slow"), IsOk());
-      ++answered;
-    });
-  }
-  door.WaitUntilSomebodyWaits();
-  WaitFor([&] { return many.service->OpenTenantCounts().waiting == 3; });
-  // Every line here would hang if it waited for the slow one.
-  EXPECT_THAT(many.Ask("quick"), IsOk());
-  EXPECT_THAT(many.service->Insert("quick", "m", Spiral(2, "x"), {}), IsOk());
-  EXPECT_THAT(many.service->CreateTenant("new", {}), IsOk());
-  EXPECT_THAT(many.service->DeleteTenant("new", {}), IsOk());
-  EXPECT_THAT(many.service->GetTenant("slow"), IsOk());
-  EXPECT_EQ(many.service->ListTenants({})->items.size(), 2u);
-  // A caller that is gone stops waiting, a write as well; a deletion holds up no other.
-  std::atomic<bool> gone{false};
-  CallOptions call;
-  call.still_wanted = [&] { return gone ? absl::CancelledError("gone") : absl::OkStatus(); };
-  std::thread impatient([&] {
-    EXPECT_THAT(many.service->DeleteTenant("slow", call), HasCode(absl::StatusCode::kCancelled));
-  });
-  WaitFor([&] { return many.service->OpenTenantCounts().waiting == 4; });
-  EXPECT_THAT(many.Ask("slow"), Fails(kExhausted, "tenant")) << "four may wait for one";
-  EXPECT_THAT(many.service->CreateTenant("new", {}), IsOk());
-  gone = true;
-  impatient.join();
-  EXPECT_EQ(answered, 0);
-  EXPECT_EQ(openings, 1);
-  door.Open();
-  for (std::thread& caller : callers) caller.join();
-  EXPECT_EQ(openings, 1);
-  EXPECT_EQ(many.service->OpenTenantCounts().waiting, 0u);
-}
-
-TEST(ManyTenantsTest, ASlowUnloadingDelaysOnlyItsOwnTenant) {
-  ManyTenants many({.max_open = 3, .slow_unloading = absl::Milliseconds(20)});
-  for (const char* name : {"a", "b", "c", "d"}) many.Make(name);
-  Door door;
-  many.service.options().tenant.wrap_store =
-      [&](std::unique_ptr<store::TenantStore> inner) -> std::unique_ptr<store::TenantStore> {
-    if (inner->GetTenant()->name != "a") return inner;
-    auto hooks = std::make_shared<StoreHooks>();
-    // The first one is made when it is opened.
-    hooks->before = [&door, calls = 0](const std::string& operation) mutable {
-      if (operation == "Checkpoint" && ++calls == 2) door.WaitHere();
-      return absl::OkStatus();
-    };
-    return Hooked(std::move(inner), hooks);
-  };
-  many.service.Restart();
-  const std::string digest = many.DigestOf("a");
-  for (const char* name : {"b", "c", "d"}) EXPECT_THAT(many.Ask(name), IsOk());
-  door.WaitUntilSomebodyWaits();
-  EXPECT_THAT(many.Ask("b"), IsOk());
-  EXPECT_THAT(many.Ask("c"), IsOk());
-  EXPECT_LE(many.service->OpenTenantCounts().open, 3u);
-  // Its own reload waits for the file.
-  std::atomic<bool> answered{false};
-  std::thread reload([&] {
-    EXPECT_EQ(many.DigestOf("a"), digest);
-    answered = true;
-  });
-  WaitFor([&] { return many.service->OpenTenantCounts().waiting == 1; });
-  absl::SleepFor(absl::Milliseconds(50));
-  EXPECT_FALSE(answered);
-  door.Open();
-  reload.join();
-}
-
 TEST(ManyTenantsTest, QuarantineEndsWhenTheTenantIsWholeAgain) {
   ManyTenants many({.first_retry = absl::Hours(1)});
   for (const char* name : {"bad", "good"}) many.Make(name);
@@ -463,73 +237,96 @@ TEST(ManyTenantsTest, AnOpeningThatThrowsLeavesNothingHalfOpen) {
   EXPECT_THAT(many.Ask("a"), IsOk());
 }
 
-TEST(ManyTenantsTest, DescriptorsAreBounded) {
-  ManyTenants many({.max_open = 16, .slow_unloading = absl::Hours(1)});
-  std::vector<std::string> names;
-  std::vector<std::string> digests;
-  for (int i = 0; i < 80; ++i) {
-    names.push_back(absl::StrCat("n", i));
-    many.Make(names.back());
-    digests.push_back(many.DigestOf(names.back()));
-  }
-  many.service.Restart();
-  const size_t unloaded = many.Unloaded().size();
-  const size_t before = OpenDescriptors();
-  EXPECT_EQ(many.service->OpenTenantCounts().open, 0u);
-  size_t most = 0;
-  std::atomic<bool> done{false};
-  std::thread watcher([&] {
-    while (!done) most = std::max(most, OpenDescriptors());
+TEST(ManyTenantsTest, AMakingThatThrowsIsAQuarantineAndSaysNothing) {
+  ManyTenants many({.first_retry = absl::Milliseconds(1)});
+  bool armed = true;
+  many.WhenOpened([&armed](const std::string&) {
+    if (std::exchange(armed, false)) throw std::runtime_error("/a/path");
   });
-  std::vector<std::thread> callers;
-  for (size_t t = 0; t < 2; ++t) {
-    callers.emplace_back([&, t] {
-      for (size_t i = t; i < names.size(); i += 2) EXPECT_EQ(many.DigestOf(names[i]), digests[i]);
-    });
-  }
-  for (std::thread& caller : callers) caller.join();
-  done = true;
-  watcher.join();
-  // The watcher has one of its own, and each of the two callers one more while it opens a tenant.
-  EXPECT_LE(most, before + 16 * kDescriptorsPerTenant + 3);
-  EXPECT_GT(most, before + 15);
-  WaitFor([&] { return many.service->OpenTenantCounts().open <= 16; });
-  EXPECT_EQ(many.Unloaded().size() - unloaded, 80u - 16u);
-  many.service.Stop();
-  EXPECT_LE(OpenDescriptors(), before) << "a stop closes every file";
+  many.service.Restart();
+  const auto made = many.service->CreateTenant("a", {});
+  EXPECT_THAT(made, Fails(kUnavailable, "name"));
+  EXPECT_EQ(std::string(made.status().message()).find("/a/path"), std::string::npos);
+  EXPECT_EQ(many.Lines({"tenant_quarantined"}).size(), 1u);
+  EXPECT_EQ(many.service->OpenTenantCounts().open, 0u);
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_THAT(many.service->CreateMemory("a", "m", SmallConfig(), {}), IsOk());
 }
 
-TEST(ManyTenantsTest, MemoryIsBoundedAsFarAsTenantsAreIdle) {
-  ManyTenants probe({});
-  probe.Make("a", 40);
-  const uint64_t one = probe.service->OpenTenantCounts().bytes;
-
-  ManyTenants many({.max_bytes = 2 * one + one / 2,
-                    .patience = absl::Seconds(1),
-                    .slow_unloading = absl::Hours(1)});
-  for (const char* name : {"a", "b", "c"}) many.Make(name, 40);
-  WaitFor([&] { return many.service->OpenTenantCounts().open == 2; });
-  EXPECT_EQ(many.Unloaded().front(), "tenant_unloaded a memory-limit");
-  EXPECT_LE(many.service->OpenTenantCounts().bytes, 2 * one + one / 2);
-  // A tenant that grows makes others go, at last all; it stays itself.
-  many.DigestOf("b");
-  for (int i = 0; many.service->OpenTenantCounts().bytes < 4 * one && i < 100; ++i) {
-    ASSERT_THAT(many.service->Insert("c", "m", Spiral(200, absl::StrCat("round", i, "-")), {}),
-                IsOk());
+// What a start can see of a vault without its keys: that it is not the tenant's, or that the data
+// is not as new as it.
+TEST(ManyTenantsTest, AWrongVaultOrAnOlderFileIsNamedAtStart) {
+  namespace fs = std::filesystem;
+  ManyTenants many({});
+  for (const char* name : {"a", "b"}) many.Make(name);
+  many.service.Stop();
+  const std::string uid = RawText(many.service, "SELECT uid FROM tenant", "a");
+  const std::string vault = many.service.data() + "/vault/" + uid;
+  const std::string file = many.service.data() + "/tenants/a/tenant.db";
+  const std::string kept = many.log_folder.path() + "/kept";
+  const auto forget = [&](const char* id) {
+    ForgetInput input = ForgetOf("m", {id});
+    input.tenant = "a";
+    ASSERT_THAT(many.service->Forget(input, {}), IsOk());
+  };
+  size_t lines = 0;
+  const auto expect_named = [&](const char* what, const std::function<void()>& damage,
+                                const std::function<void()>& mend) {
+    SCOPED_TRACE(what);
+    many.service.Stop();
+    damage();
+    many.service.Restart();
+    ASSERT_EQ(many.Lines({"tenant_quarantined"}).size(), ++lines) << "at the start";
+    EXPECT_EQ(many.Lines({"tenant_quarantined"}).back(), "tenant_quarantined a");
+    EXPECT_THAT(many.Ask("b"), IsOk());
+    many.service.Stop();
+    mend();
+    many.service.Restart();
+    EXPECT_THAT(many.Ask("a"), IsOk());
+    EXPECT_EQ(many.Lines({"tenant_quarantined"}).size(), lines);
+  };
+  const auto away = [&](const std::string& path) {
+    return std::pair{[path, &kept] { fs::rename(path, kept); },
+                     [path, &kept] {
+                       fs::remove_all(path);
+                       fs::rename(kept, path);
+                     }};
+  };
+  for (const std::string& path : {vault, vault + "/anchor.db", vault + "/keys.db"}) {
+    const auto [damage, mend] = away(path);
+    expect_named(path.c_str(), damage, mend);
   }
-  WaitFor([&] { return many.service->OpenTenantCounts().open == 1; });
-  const size_t opened = many.Opened().size();
-  many.DigestOf("c");
-  EXPECT_EQ(many.Opened().size(), opened);
-  // Larger than the limit, it is let in alone and leaves when somebody else comes.
-  many.DigestOf("b");
-  many.DigestOf("c");
-  EXPECT_EQ(many.service->OpenTenantCounts().open, 1u);
-  {
-    auto held = many.service->OpenLog("c");
-    EXPECT_THAT(many.Ask("b"), Fails(kExhausted, "tenant"));
-  }
-  EXPECT_THAT(many.Ask("b"), IsOk());
+  // Of the same length, with another last certificate; and one that is shorter.
+  const std::string older = many.log_folder.path() + "/older";
+  const std::string present = many.log_folder.path() + "/present";
+  many.service.Stop();
+  fs::copy_file(file, older);
+  many.service.Restart();
+  forget("a-1");
+  many.service.Stop();
+  fs::copy_file(file, present);
+  const auto put = [&file](const std::string& from) {
+    fs::copy_file(from, file, fs::copy_options::overwrite_existing);
+  };
+  expect_named(
+      "older", [&] { put(older); }, [&] { put(present); });
+  expect_named(
+      "another's leaf",
+      [&] {
+        Raw(many.service,
+            "UPDATE certificates SET leaf_hash = zeroblob(32)"
+            " WHERE sequence = (SELECT max(sequence) FROM certificates)",
+            "a");
+      },
+      [&] { put(present); });
+  // Without any vault the server does not start, and makes none.
+  many.service.Stop();
+  const auto [damage, mend] = away(many.service.data() + "/vault");
+  damage();
+  const auto refused = Service::Open(many.service.options());
+  EXPECT_THAT(refused, HasCode(absl::StatusCode::kFailedPrecondition));
+  EXPECT_FALSE(fs::exists(many.service.data() + "/vault"));
+  mend();
 }
 
 TEST(ManyTenantsTest, AnInterruptedDeletionIsFinishedAtStartAndNobodyIsOpened) {
@@ -570,52 +367,6 @@ TEST(ManyTenantsTest, ADeletedTenantIsNotMistakenForItsNamesake) {
   log = absl::UnknownError("");
   EXPECT_THAT(many.service->GetTenant("a"), IsOk());
   EXPECT_THAT(many.service->DeleteTenant("a", {}), IsOk());
-}
-
-TEST(ManyTenantsTest, ARotationReachesTenantsThatAreNotOpen) {
-  for (const bool interrupted : {false, true}) {
-    SCOPED_TRACE(interrupted);
-    std::vector<std::string> stores;
-    ManyTenants many({.max_open = 2});
-    const std::vector<std::string> names = {"a", "b", "c", "d", "e"};
-    for (const std::string& name : names) many.Make(name);
-    std::map<std::string, std::string> digests;
-    for (const std::string& name : names) digests[name] = many.DigestOf(name);
-    const size_t opened = many.Opened().size();
-    if (interrupted) {
-      many.service.options().rotation_fault = [left = 2](absl::string_view step) mutable {
-        return step == "handed-over" && --left == 0 ? absl::AbortedError("a crash")
-                                                    : absl::OkStatus();
-      };
-    }
-    many.service.Restart();
-    EXPECT_THAT(many.Ask("c"), IsOk());  // one is open
-    const auto reply = many.service->RotateKey({});
-    if (interrupted) {
-      EXPECT_THAT(reply, HasCode(absl::StatusCode::kInternal));
-      many.service.options().rotation_fault = {};
-      many.WhenOpened([&stores](const std::string& tenant) { stores.push_back(tenant); });
-      many.service.Restart();
-      EXPECT_THAT(stores, ElementsAre("c", "d", "e")) << "two had it already";
-      many.WhenOpened([](const std::string&) {});
-    } else {
-      ASSERT_THAT(reply, IsOk());
-      EXPECT_TRUE(reply->complete);
-      EXPECT_EQ(reply->handed_over, 5u);
-    }
-    EXPECT_EQ(many.Opened().size(), opened + 1) << "a hand-over solves nothing";
-    EXPECT_FALSE(std::filesystem::exists(many.service.data() + "/keys/signing.next.pem"));
-    for (const std::string& name : names) {
-      const TenantInfo known = *many.service->GetTenant(name);
-      EXPECT_EQ(known.certificate_count, 1u);
-      EXPECT_EQ(known.memory_count, 1u);
-      const auto checkpoint = many.service->GetCheckpoint(name);
-      ASSERT_THAT(checkpoint, IsOk());
-      ASSERT_EQ(checkpoint->keys.size(), 2u);
-      EXPECT_EQ(checkpoint->keys[1].vkey, known.verification_key);
-      EXPECT_EQ(many.DigestOf(name), digests[name]);
-    }
-  }
 }
 
 }  // namespace

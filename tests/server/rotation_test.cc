@@ -312,6 +312,35 @@ TEST_F(RotationTest, ARotationTriesAgainToMoveAClosedTenant) {
   EXPECT_THAT(service_->CreateTenant("u", {}), IsOk());
 }
 
+// Nobody else sees a tenant whose deletion has begun, so its name among those that are pending
+// would help nobody: the rotation makes the end of it.
+TEST_F(RotationTest, ADeletionThatStoppedOnTheWayIsFinished) {
+  for (const bool restart : {false, true}) {
+    SCOPED_TRACE(restart);
+    Harness fresh;
+    fresh.MakeMemory("m");
+    fresh.Insert("m", Spiral(6));
+    EXPECT_THAT(fresh->CreateTenant("u", {}), IsOk());
+    int left = restart ? 2 : 1;  // a start tries too
+    fresh.hooks().before = [&left](const std::string& called) {
+      return called == "FinishClose" && left-- > 0 ? absl::UnavailableError("not now")
+                                                   : absl::OkStatus();
+    };
+    EXPECT_THAT(fresh->DeleteTenant("t", {}), HasCode(absl::StatusCode::kUnavailable));
+    EXPECT_THAT(fresh->GetTenant("t"), HasCode(kNotFound));
+    if (restart) fresh.Restart();
+    EXPECT_TRUE(std::filesystem::exists(fresh.data() + "/tenants/t"));
+    const auto reply = fresh->RotateKey({});
+    ASSERT_THAT(reply, IsOk());
+    EXPECT_TRUE(reply->complete);
+    EXPECT_THAT(reply->pending, IsEmpty());
+    EXPECT_EQ(reply->handed_over, 1u);
+    EXPECT_FALSE(std::filesystem::exists(fresh.data() + "/tenants/t"));
+    EXPECT_TRUE(std::filesystem::exists(fresh.data() + "/closed"));
+    EXPECT_THAT(fresh->CreateTenant("t", {}), IsOk());
+  }
+}
+
 // Its folder and its log are there, signed with the old key, so the rotation has to know of it.
 TEST_F(RotationTest, ATenantThatIsMadeButNotOpenedKeepsTheOldKeyAlive) {
   FailOnce(service_, "StartLog", absl::InternalError("/a/path: an I/O error"));
