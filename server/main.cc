@@ -115,6 +115,7 @@ absl::Status Serve(const Config& config,
   log.Write(service::LogLevel::kInfo, "stopping", {{"signal", int64_t{signal}}});
   // From here a second signal ends the process at once.
   pthread_sigmask(SIG_UNBLOCK, &stop_signals, nullptr);
+  server->BeginDrain();
   if (http != nullptr) http->Stop();
   server->Drain(kDrainGrace);
   LETHE_RETURN_IF_ERROR(service->Checkpoint());

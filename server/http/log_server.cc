@@ -48,8 +48,18 @@ int HttpCode(const absl::Status& status) {
   }
 }
 
-absl::StatusOr<Answer> Keys(service::Service& service, const std::string& tenant) {
-  LETHE_ASSIGN_OR_RETURN(const service::CheckpointInfo checkpoint, service.GetCheckpoint(tenant));
+// What the calls read.
+struct Source {
+  service::Service* service;
+  service::CallOptions call;
+};
+
+// A tenant that is not open is opened as far as its log for it, and nothing is solved.
+constexpr auto kDepth = service::TenantRegistry::Depth::kLog;
+
+absl::StatusOr<Answer> Keys(const Source& source, const std::string& tenant) {
+  LETHE_ASSIGN_OR_RETURN(const service::CheckpointInfo checkpoint,
+                         source.service->GetCheckpoint(tenant, kDepth, source.call));
   Answer answer;
   for (const service::LogKeyInfo& key : checkpoint.keys) {
     absl::StrAppend(&answer.body, key.first_sequence, " ", key.vkey, "\n");
@@ -57,16 +67,18 @@ absl::StatusOr<Answer> Keys(service::Service& service, const std::string& tenant
   return answer;
 }
 
-absl::StatusOr<Answer> Checkpoint(service::Service& service, const std::string& tenant) {
-  LETHE_ASSIGN_OR_RETURN(service::CheckpointInfo checkpoint, service.GetCheckpoint(tenant));
+absl::StatusOr<Answer> Checkpoint(const Source& source, const std::string& tenant) {
+  LETHE_ASSIGN_OR_RETURN(service::CheckpointInfo checkpoint,
+                         source.service->GetCheckpoint(tenant, kDepth, source.call));
   return Answer{.body = std::move(checkpoint.note)};
 }
 
-absl::StatusOr<Answer> Tile(service::Service& service,
+absl::StatusOr<Answer> Tile(const Source& source,
                             const std::string& tenant,
                             const std::string& path) {
   LETHE_ASSIGN_OR_RETURN(const audit::ParsedTilePath parsed, audit::ParseTilePath(path));
-  LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<audit::LogSource> log, service.OpenLog(tenant));
+  LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<audit::LogSource> log,
+                         source.service->OpenLog(tenant, kDepth, source.call));
   const audit::TileId& tile = parsed.tile;
   const int level = parsed.entries ? 0 : tile.level * kTilesInLevels;
   const uint64_t hashes = level < 64 ? log->size() >> level : 0;
@@ -110,7 +122,8 @@ void Write(absl::StatusOr<Answer> answer, httplib::Response& response) {
 struct LogServer::Impl {
   httplib::Server server;
   std::thread thread;
-  std::atomic<bool> ended = false;  // the thread serves no more
+  std::atomic<bool> ended = false;     // the thread serves no more
+  std::atomic<bool> stopping = false;  // calls wait for nothing any more
   uint16_t port = 0;
 };
 
@@ -124,6 +137,10 @@ absl::StatusOr<std::unique_ptr<LogServer>> LogServer::Start(service::Service* se
                                                             uint16_t port) {
   auto impl = std::make_unique<Impl>();
   httplib::Server& server = impl->server;
+  const Source source{service, {.still_wanted = [state = impl.get()] {
+                        return state->stopping ? absl::UnavailableError("the server stops")
+                                               : absl::OkStatus();
+                      }}};
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
   // Not SO_REUSEPORT, the library's choice: a second server could take half of the connections.
   server.set_socket_options([](socket_t socket) {
@@ -146,16 +163,16 @@ absl::StatusOr<std::unique_ptr<LogServer>> LogServer::Start(service::Service* se
     return httplib::Server::HandlerResponse::Handled;
   });
   server.Get(R"(/v1/tenants/([^/]+)/log/keys)",
-             [service](const httplib::Request& request, httplib::Response& response) {
-               Write(Keys(*service, request.matches[1]), response);
+             [source](const httplib::Request& request, httplib::Response& response) {
+               Write(Keys(source, request.matches[1]), response);
              });
   server.Get(R"(/v1/tenants/([^/]+)/log/checkpoint)",
-             [service](const httplib::Request& request, httplib::Response& response) {
-               Write(Checkpoint(*service, request.matches[1]), response);
+             [source](const httplib::Request& request, httplib::Response& response) {
+               Write(Checkpoint(source, request.matches[1]), response);
              });
   server.Get(R"(/v1/tenants/([^/]+)/log/(tile/[a-z0-9./]+))",
-             [service](const httplib::Request& request, httplib::Response& response) {
-               Write(Tile(*service, request.matches[1], request.matches[2]), response);
+             [source](const httplib::Request& request, httplib::Response& response) {
+               Write(Tile(source, request.matches[1], request.matches[2]), response);
              });
   server.set_error_handler([](const httplib::Request& /*request*/, httplib::Response& response) {
     if (response.body.empty()) response.set_content("no such page\n", kText);
@@ -185,6 +202,7 @@ absl::StatusOr<std::unique_ptr<LogServer>> LogServer::Start(service::Service* se
 
 void LogServer::Stop() {
   if (!impl_->thread.joinable()) return;
+  impl_->stopping = true;
   impl_->server.stop();
   impl_->thread.join();
 }

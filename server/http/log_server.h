@@ -35,8 +35,10 @@ class LogServer {
   LogServer& operator=(const LogServer&) = delete;
 
   uint16_t port() const;
-  // Takes no new connections and returns when no call runs: a call takes seconds at most, since
-  // an answer (256 log entries at the most, 110 KB) fits into a socket's buffer.
+  // Takes no new connections and returns when no call runs. A call that waits for a tenant ends
+  // with 503; one that opens a tenant's log takes as long as that does, and one that reads it as
+  // long as its turn with the tenant's writer. Sending takes seconds at most: an answer (256 log
+  // entries at the most, 110 KB) fits into a socket's buffer, and a silent connection is closed.
   void Stop();
 
  private:

@@ -77,14 +77,19 @@ std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
   return server_->InProcessChannel(grpc::ChannelArguments());
 }
 
-void RpcServer::Drain(absl::Duration grace) {
-  if (drained_ || server_ == nullptr) return;
-  drained_ = true;
+void RpcServer::BeginDrain() {
+  if (server_ == nullptr) return;
   server_->GetHealthCheckService()->Shutdown();
-  const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(grace);
   tenants_.StopCalls();
   memories_.StopCalls();
   certificates_.StopCalls();
+}
+
+void RpcServer::Drain(absl::Duration grace) {
+  if (drained_ || server_ == nullptr) return;
+  drained_ = true;
+  BeginDrain();
+  const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(grace);
   tenants_.WaitForCalls(deadline);
   memories_.WaitForCalls(deadline);
   certificates_.WaitForCalls(deadline);

@@ -47,8 +47,10 @@ class RpcServer {
   uint16_t port() const { return port_; }
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
-  // Says NOT_SERVING, takes no new calls, ends streams after what they have received, lets running
-  // calls finish until the grace is over, cancels what is left, and returns when no handler runs.
+  // Says NOT_SERVING, takes no new calls, ends streams after what they have received.
+  void BeginDrain();
+  // BeginDrain; lets running calls finish until the grace is over, cancels what is left, and
+  // returns when no handler runs.
   void Drain(absl::Duration grace);
 
  private:

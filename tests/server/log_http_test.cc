@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <map>
 #include <string>
 #include <thread>
@@ -185,6 +186,55 @@ TEST_F(LogHttpTest, BadRequestsAreRefusedAndTheServerStays) {
     EXPECT_THAT(Exchange(server_->port(), garbage, true), testing::Not(HasSubstr(" 200 ")));
   }
   EXPECT_EQ(Log("checkpoint").status, 200);
+}
+
+// Whoever reaches the port could otherwise make the server solve any tenant.
+TEST_F(LogHttpTest, WhatIsNotOpenIsReadWithoutItsTokens) {
+  ForgetSome(3);
+  service_.Insert("m", service::Spiral(8, "b"));
+  const std::string digest = service_.Digest("m");
+  const Page before = Log("checkpoint");
+  server_.reset();
+  std::atomic<int> loads{0};
+  service_.hooks().before = [&loads](const std::string& called) {
+    if (called == "LoadTokens") ++loads;
+    return absl::OkStatus();
+  };
+  service_.Restart();
+  server_ = *LogServer::Start(&*service_, "127.0.0.1", 0);
+  EXPECT_EQ(Log("checkpoint").body, before.body);
+  EXPECT_EQ(Log("keys").status, 200);
+  EXPECT_EQ(Log("tile/entries/000.p/6").status, 200);
+  EXPECT_EQ(loads, 0);
+  EXPECT_EQ(service_->OpenTenantCounts().open, 1u);
+  EXPECT_EQ(service_->GetTenant("t")->memory_count, 1u);
+  // Who needs the memories has them made, once, and the log is read beside them.
+  EXPECT_EQ(service_.Digest("m"), digest);
+  EXPECT_EQ(Log("checkpoint").body, before.body);
+  EXPECT_EQ(service_.Digest("m"), digest);
+  EXPECT_EQ(loads, 1);
+}
+
+// A call that waits for a tenant which somebody else opens does not hold the stop up.
+TEST_F(LogHttpTest, AStopDoesNotWaitForTenants) {
+  server_.reset();
+  service::Door door;
+  service_.hooks().before = [&door](const std::string& called) {
+    if (called == "LoadTokens") door.WaitHere();
+    return absl::OkStatus();
+  };
+  service_.Restart();
+  server_ = *LogServer::Start(&*service_, "127.0.0.1", 0);
+  std::thread opening([&] { EXPECT_FALSE(service_.Digest("m").empty()); });
+  door.WaitUntilSomebodyWaits();
+  std::atomic<int> status{0};
+  std::thread reading([&] { status = Log("checkpoint").status; });
+  while (service_->OpenTenantCounts().waiting < 2) absl::SleepFor(absl::Milliseconds(2));
+  server_->Stop();
+  reading.join();
+  EXPECT_EQ(status, 503);
+  door.Open();
+  opening.join();
 }
 
 TEST_F(LogHttpTest, SilentConnectionsEndAndDoNotHoldTheStopUp) {
