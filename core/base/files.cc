@@ -73,6 +73,28 @@ absl::StatusOr<size_t> ReadUpTo(int file, uint8_t* out, size_t size, const std::
   return done;
 }
 
+absl::Status WriteNext(int file, absl::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(file, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return SystemError(count < 0 ? errno : EIO, "write it", path);
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> ReadNext(int file, char* out, size_t size, const std::string& path) {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t count = ::read(file, out + done, size - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return SystemError(errno, "read it", path);
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  return done;
+}
+
 absl::Status Sync(int file, const std::string& path) {
   return ::fsync(file) == 0 ? absl::OkStatus() : SystemError(errno, "sync it", path);
 }

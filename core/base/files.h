@@ -51,6 +51,10 @@ absl::Status WriteAll(int file, absl::string_view bytes, const std::string& path
 // Reads from the start of the file until `size` bytes are there or it ends; returns how many.
 absl::StatusOr<size_t> ReadUpTo(int file, uint8_t* out, size_t size, const std::string& path);
 
+// The same two from where the descriptor stands, which moves on: for what comes piece by piece.
+absl::Status WriteNext(int file, absl::string_view bytes, const std::string& path);
+absl::StatusOr<size_t> ReadNext(int file, char* out, size_t size, const std::string& path);
+
 // fsync of an open file or folder.
 absl::Status Sync(int file, const std::string& path);
 // A new, renamed or removed name is durable once its folder is.

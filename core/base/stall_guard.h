@@ -40,6 +40,13 @@ class StallGuard {
   void Progress() {
     MutexLock lock(mutex_);
     last_ = Clock::now();
+    if (std::exchange(paused_, false)) changed_.notify_all();
+  }
+  // No time counts until the next Progress: for work between two steps that is not the other
+  // side's.
+  void Pause() {
+    MutexLock lock(mutex_);
+    paused_ = true;
   }
   bool stalled() {
     MutexLock lock(mutex_);
@@ -57,6 +64,10 @@ class StallGuard {
   bool WaitForStall() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     std::unique_lock<std::mutex> lock(mutex_.native());
     while (!over_) {
+      if (paused_) {
+        changed_.wait(lock);
+        continue;
+      }
       const Clock::time_point due = last_ + limit_;
       if (Clock::now() >= due) {
         stalled_ = true;
@@ -73,6 +84,7 @@ class StallGuard {
   std::condition_variable changed_;
   Clock::time_point last_ ABSL_GUARDED_BY(mutex_) = Clock::now();
   bool stalled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it reads the others
 };

@@ -69,10 +69,28 @@ TEST_F(Files, BytesAreWrittenAndReadFromTheStart) {
   EXPECT_EQ(SyncFolder(folder_), absl::OkStatus());
 }
 
+TEST_F(Files, PieceByPieceFromWhereTheDescriptorStands) {
+  const std::string path = folder_ + "/pieces";
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const std::string first(100'000, 'a');
+  EXPECT_EQ(WriteNext(file.get(), first, path), absl::OkStatus());
+  EXPECT_EQ(WriteNext(file.get(), "", path), absl::OkStatus());
+  EXPECT_EQ(WriteNext(file.get(), "bcd", path), absl::OkStatus());
+  ASSERT_EQ(::lseek(file.get(), 0, SEEK_SET), 0);
+  std::string read(100'001, '\0');
+  EXPECT_EQ(*ReadNext(file.get(), read.data(), read.size(), path), read.size());
+  EXPECT_EQ(read, first + "b");
+  EXPECT_EQ(*ReadNext(file.get(), read.data(), read.size(), path), 2u);
+  EXPECT_EQ(read.substr(0, 3), "cda");
+  EXPECT_EQ(*ReadNext(file.get(), read.data(), read.size(), path), 0u);
+}
+
 TEST_F(Files, ErrorsNameThePathAndTheirKind) {
   const FileDescriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   EXPECT_TRUE(absl::IsResourceExhausted(WriteAll(full.get(), "bytes", "the path")));
   EXPECT_TRUE(absl::StartsWith(WriteAll(full.get(), "bytes", "the path").message(), "the path: "));
+  EXPECT_TRUE(absl::IsResourceExhausted(WriteNext(full.get(), "bytes", "the path")));
+  EXPECT_TRUE(absl::IsUnavailable(ReadNext(-1, nullptr, 1, "the path").status()));
   EXPECT_TRUE(absl::IsNotFound(SyncFolder(folder_ + "/none")));
   EXPECT_TRUE(absl::IsUnavailable(Sync(-1, "the path")));
   EXPECT_TRUE(absl::IsUnavailable(ReadUpTo(-1, nullptr, 1, "the path").status()));
