@@ -274,7 +274,8 @@ class TenantStore {
   // the first call took.
   virtual absl::StatusOr<EraseResult> BeginClose() = 0;
   // Only after BeginClose. Destroys the KEKs first, which ends every data key wherever a copy of
-  // it lies, then the data keys, then removes their files. OK when they are gone already.
+  // it lies, then the data keys, then removes their files. OK when they are gone already, and only
+  // when their bytes were overwritten and read back: `evidence` is always OK here.
   virtual absl::StatusOr<KeysDestroyed> DestroyAllKeys() = 0;
   // Only after DestroyAllKeys. Rewrites the file so that it holds the log and nothing else, appends
   // the closing certificate and sets the state to kClosed: the log can be read and nothing can
