@@ -24,10 +24,11 @@
 // cannot be made or written; ALREADY_EXISTS / NOT_FOUND for tenants; INVALID_ARGUMENT for a name
 // with
 // '/', a leading '.', a control character, or of the wrong length.
-// Threads: compatible, not safe.
+// Threads: NewTemporaryPath is safe; otherwise compatible, not safe.
 #ifndef LETHE_STORE_DATA_DIRECTORY_H_
 #define LETHE_STORE_DATA_DIRECTORY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -100,7 +101,7 @@ class DataDirectory {
   std::string path_;
   std::string vault_;
   int lock_fd_;
-  uint64_t temporary_paths_ = 0;  // given out
+  std::atomic<uint64_t> temporary_paths_{0};  // given out
 };
 
 }  // namespace lethe::store

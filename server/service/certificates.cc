@@ -14,6 +14,7 @@
 #include "audit/tlog_proof.h"
 #include "audit/tree_proof.h"
 #include "audit/verify.h"
+#include "audit/vkey.h"
 #include "core/base/status_macros.h"
 
 namespace lethe::service {
@@ -87,6 +88,34 @@ std::vector<audit::StoreErasure> StoresOfClosing() {
       Claim(audit::kStoreKeys, audit::kLevelKeyDestroyed,
             "every key-encryption key destroyed, every slot overwritten, the files removed"));
   return stores;
+}
+
+std::vector<audit::StoreErasure> StoresOfRestoration() {
+  return {Claim(audit::kStoreTokens, audit::kLevelRowsDeleted,
+                "deleted again in one transaction with this certificate"),
+          Claim(audit::kStoreKeys, audit::kLevelNotClaimed,
+                "the certificates after those of their erasures say what became of the keys"),
+          Claim(audit::kStoreExports, audit::kLevelNoTokenContent, "")};
+}
+
+absl::StatusOr<audit::VerificationKey> SigningKeyOf(const store::CertificateRecord& record,
+                                                    const std::string& origin) {
+  const auto bad = [&record] {
+    return absl::DataLossError(
+        absl::StrCat("certificate ", record.sequence, " does not name the key that signed it"));
+  };
+  constexpr absl::string_view kField = "\"rawBytes\":\"";
+  absl::string_view leaf = record.leaf;
+  const size_t field = leaf.find(kField);
+  if (field == absl::string_view::npos) return bad();
+  leaf.remove_prefix(field + kField.size());
+  const absl::StatusOr<std::string> spki = audit::DecodeBase64(leaf.substr(0, leaf.find('"')));
+  if (!spki.ok() || spki->size() < audit::kPublicKeyBytes) return bad();
+  absl::StatusOr<audit::VerificationKey> key =
+      audit::VerificationKey::FromRaw(origin, spki->substr(spki->size() - audit::kPublicKeyBytes));
+  // The entry is a function of certificate and key, so this shows that nothing was misread.
+  if (!key.ok() || !VerifyRecord(record, *key).ok()) return bad();
+  return key;
 }
 
 absl::StatusOr<audit::CertificateBody> ReadBody(const store::CertificateRecord& record) {

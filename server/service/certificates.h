@@ -34,9 +34,16 @@ std::vector<audit::StoreErasure> StoresOfErasure();
 std::vector<audit::StoreErasure> StoresOfDestruction(uint64_t keys,
                                                      const store::KeysDestroyed& destroyed);
 std::vector<audit::StoreErasure> StoresOfClosing();
+std::vector<audit::StoreErasure> StoresOfRestoration();
 
 // What a stored certificate says; DATA_LOSS when it cannot be read. Its signature is not checked.
 absl::StatusOr<audit::CertificateBody> ReadBody(const store::CertificateRecord& record);
+
+// The key that signed a stored certificate of this log, as its log entry has it. DATA_LOSS when
+// certificate, entry and key do not fit each other. That the key is the log's is for the caller to
+// know.
+absl::StatusOr<audit::VerificationKey> SigningKeyOf(const store::CertificateRecord& record,
+                                                    const std::string& origin);
 
 audit::PartitionSizes ToSizes(const svdd::PartitionCounts& counts);
 

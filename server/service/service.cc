@@ -168,12 +168,13 @@ absl::StatusOr<std::shared_ptr<Tenant>> Service::MakeTenant(const std::string& n
   return tenant;
 }
 
-absl::Status Service::CreateFailed(const std::string& name, const absl::Status& status) {
-  // When the folders cannot be listed, the worse is assumed.
+bool Service::FolderIsThere(const std::string& name) const {
   const absl::StatusOr<std::vector<std::string>> folders = directory_->ListTenants();
-  const bool stays =
-      !folders.ok() || std::find(folders->begin(), folders->end(), name) != folders->end();
-  if (stays) {
+  return !folders.ok() || std::find(folders->begin(), folders->end(), name) != folders->end();
+}
+
+absl::Status Service::CreateFailed(const std::string& name, const absl::Status& status) {
+  if (FolderIsThere(name)) {
     registry_.AddQuarantined(name, status);
     return absl::UnavailableError(
         "name: the tenant was made but could not be opened and is quarantined; the server's log "

@@ -16,12 +16,15 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "audit/backup_manifest.h"
 #include "audit/export.h"
 #include "core/base/mutex.h"
 #include "server/service/paging.h"
@@ -30,8 +33,11 @@
 #include "server/service/tenant_registry.h"
 #include "server/service/types.h"
 #include "store/data_directory.h"
+#include "store/tenant_restore.h"
 
 namespace lethe::service {
+
+inline constexpr size_t kBackupPieceBytes = size_t{1} << 20;
 
 struct ServiceOptions {
   std::string data;        // the data folder
@@ -120,6 +126,29 @@ class Service {
       const std::string& tenant,
       TenantRegistry::Depth depth = TenantRegistry::Depth::kMemories,
       const CallOptions& call = {});
+  // A copy of the tenant, given out piece by piece (at most kBackupPieceBytes, in order, with the
+  // size of the whole file), and its signed manifest (audit/backup_manifest.h), which is the
+  // answer. Writers wait while the copy is made, in a file without a name in the data folder; no
+  // lock is held while it is given out, so that `send` may be slow. Its first error ends the call.
+  // Who starts backups bounds their number.
+  absl::StatusOr<std::string> Backup(
+      const std::string& tenant,
+      const CallOptions& call,
+      absl::FunctionRef<absl::Status(absl::string_view piece, uint64_t file_bytes)> send);
+  // Puts a tenant back from a copy, which `receive` gives piece by piece; nullopt is its end. The
+  // erasures that the copy does not know of are done again first (store/tenant_restore.h). Until
+  // all is done nobody sees any of it; calls for the tenant wait, and tenants are neither made nor
+  // deleted meanwhile. Checked before anything changes: the size and SHA-256 that the manifest
+  // states, its signature by a key of the log, that the copy is of the tenant that it names.
+  // INVALID_ARGUMENT for a manifest or a file that is wrong; FAILED_PRECONDITION for a tenant that
+  // is served (unless input.replace), one of the same name that is another, a signature of no key
+  // of the log, and what the store refuses; RESOURCE_EXHAUSTED where the disk has no room. After
+  // any error a restore can be begun again.
+  absl::StatusOr<RestoreReply> Restore(
+      const RestoreInput& input,
+      const CallOptions& call,
+      absl::FunctionRef<absl::StatusOr<std::optional<std::string>>()> receive);
+
   // Begins a rotation of the signing key, or goes on with one that was interrupted: a new key, a
   // hand-over in every log, the old key destroyed. Logs that cannot hand over keep the old key
   // alive and are named; everything else uses the new one already. A deletion that stopped on the
@@ -143,6 +172,31 @@ class Service {
  private:
   Service(ServiceOptions options, std::unique_ptr<store::DataDirectory> directory);
   absl::Status OpenKeys();
+  absl::StatusOr<std::string> MakeBackup(
+      const std::string& tenant,
+      const CallOptions& call,
+      absl::FunctionRef<absl::Status(absl::string_view piece, uint64_t file_bytes)> send,
+      audit::BackupManifest& manifest);
+  // Whether a restore may begin; asked before the file is received.
+  absl::Status MayRestore(const audit::BackupManifest& manifest,
+                          bool replace,
+                          const CallOptions& call);
+  absl::StatusOr<RestoreReply> RestoreFrom(
+      const RestoreInput& input,
+      const audit::BackupManifest& manifest,
+      const CallOptions& call,
+      absl::FunctionRef<absl::StatusOr<std::optional<std::string>>()> receive);
+  // Puts the file at `copy` in the tenant's place. Requires that nothing of the tenant is open, and
+  // directory_mutex_.
+  absl::StatusOr<RestoreReply> PutBack(const audit::BackupManifest& manifest,
+                                       const std::string& copy);
+  // That a key of the tenant's log signed the manifest. Opens the tenant's anchor.
+  absl::Status CheckSignature(const std::string& note, const audit::BackupManifest& manifest) const;
+  absl::StatusOr<store::CertificateAppend> CertifyRestore(
+      const audit::BackupManifest& manifest,
+      const store::RestoreReport& report,
+      const store::LogHead& head,
+      std::span<const store::LogKey> keys) const;
   absl::StatusOr<RotateKeyReply> ContinueRotation(const CallOptions& call)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(directory_mutex_);
   absl::Status ListTenantsAtStart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(directory_mutex_);
@@ -158,6 +212,8 @@ class Service {
   // After a CreateTenant that failed: a folder that is there all the same may hold a log that needs
   // the present key, so the tenant is registered as quarantined. What the caller is told.
   absl::Status CreateFailed(const std::string& name, const absl::Status& status);
+  // Whether tenants/ has a folder of this name; when nobody can tell, the worse is assumed: yes.
+  bool FolderIsThere(const std::string& name) const;
   // Moves the folder of a tenant that was deleted to closed/ and frees its name; nothing to do for
   // others. False, with a line in the log, when the folder stays; the tenant stays registered then,
   // as deleted.

@@ -411,6 +411,17 @@ absl::StatusOr<Page<CertificateInfo>> Tenant::ListCertificates(const std::string
   return result;
 }
 
+absl::StatusOr<Tenant::Copy> Tenant::CopyTo(const std::string& path, const CallOptions& call) {
+  MutexLock lock(writer_);
+  LETHE_RETURN_IF_ERROR(EnsureStore());
+  if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
+  absl::StatusOr<store::TenantCopy> made = store_->CopyTo(path);
+  if (!made.ok()) return StoreFailed(nullptr, made.status());
+  return Copy{.made = *std::move(made),
+              .vkey = signer_->verification_key().vkey(),
+              .time_micros = NowMicros()};
+}
+
 absl::Status Tenant::Checkpoint() {
   MutexLock lock(writer_);
   if (store_ == nullptr) return absl::OkStatus();

@@ -148,6 +148,15 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // rest fails (UNAVAILABLE) this call, or the next start, goes on with it.
   absl::StatusOr<DeleteTenantReply> Close(const CallOptions& call);
 
+  // A copy of the database as it is now, in a new file (store::TenantStore::CopyTo). The writer
+  // waits while it is made.
+  struct Copy {
+    store::TenantCopy made;
+    std::string vkey;  // of the key that signs the log
+    int64_t time_micros = 0;
+  };
+  absl::StatusOr<Copy> CopyTo(const std::string& path, const CallOptions& call);
+
   // Empties the write-ahead log, for an orderly stop.
   absl::Status Checkpoint();
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "server/service/tenant_registry_entry.h"
 
 namespace lethe::service {
 namespace {
@@ -45,43 +46,7 @@ class Added {
   const T amount_;
 };
 
-// What `call` returns; an exception becomes a status, so that no entry stays half open. What it
-// says is for the log alone.
-template <typename Call>
-auto Guarded(const Call& call) -> decltype(call()) {
-  try {
-    return call();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("out of memory");
-  } catch (const std::exception& exception) {
-    return absl::InternalError(exception.what());
-  }
-}
-
 }  // namespace
-
-struct TenantRegistry::Entry : std::enable_shared_from_this<TenantRegistry::Entry> {
-  explicit Entry(std::string entry_name) : name(std::move(entry_name)) {}
-
-  const std::string name;
-  State state = State::kUnloaded;
-  Depth depth = Depth::kMemories;  // kOpen: with what
-  bool counted = false;            // in count_ and, with `bytes`, in bytes_
-  uint64_t bytes = 0;
-  std::shared_ptr<Tenant> tenant;  // kOpen
-  size_t holds = 0;
-  size_t waiting = 0;
-  size_t deeper = 0;  // calls that wait for its memories; those that want its log let them pass
-  // Its node, which is in idle_ while it is idle: to move it takes no memory.
-  std::list<Entry*> node = {this};
-  const std::list<Entry*>::iterator place = node.begin();
-  bool idle = false;
-  // Of one that is not open with its memories: as of the last time that somebody looked.
-  std::optional<TenantFacts> facts;
-  std::string uid;  // kDeleted
-  absl::Duration pause = absl::ZeroDuration();
-  Clock::time_point retry;  // kQuarantined
-};
 
 // --- TenantHold
 
@@ -229,7 +194,7 @@ absl::StatusOr<TenantHold> TenantRegistry::Acquire(const std::string& name,
   LETHE_CHECK(depth == Depth::kMemories || use == Use::kRead);
   MutexLock lock(mutex_);
   LETHE_ASSIGN_OR_RETURN(const EntryPtr entry, Find(name));
-  if (entry->state == State::kOpen && entry->depth == Depth::kMemories &&
+  if (entry->state == State::kOpen && entry->depth == Depth::kMemories && !entry->closing &&
       !entry->tenant->closed()) {
     return Hold(entry, use);
   }
@@ -402,7 +367,7 @@ void TenantRegistry::Release(const EntryPtr& entry, std::optional<Tenant::Size> 
     entry->idle = true;
   }
   UnloadIdle(/*one_more=*/false);
-  if (wanted_ > 0 || entry->deeper > 0) changed_.notify_all();
+  if (wanted_ > 0 || entry->deeper > 0 || entry->closing) changed_.notify_all();
 }
 
 absl::StatusOr<bool> TenantRegistry::Claim(Entry& entry,
@@ -412,6 +377,10 @@ absl::StatusOr<bool> TenantRegistry::Claim(Entry& entry,
   const Added<size_t> deeper(entry.deeper, depth == Depth::kMemories ? 1 : 0);
   while (true) {
     const bool lets_pass = depth == Depth::kLog && entry.deeper > 0;
+    if (entry.closing) {
+      LETHE_RETURN_IF_ERROR(WaitABit(call));
+      continue;
+    }
     bool wait = false;
     switch (entry.state) {
       case State::kOpen:

@@ -114,6 +114,8 @@ class TenantRegistry {
   std::vector<std::string> Names() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Of the tenants that are not open and of which something is known.
   std::vector<std::string> KnownUids() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of this one, open or not; nullopt when it is not known, or there is none.
+  std::optional<std::string> KnownUid(const std::string& name) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // What is known without opening anything; nullopt of a tenant that is quarantined or that nobody
   // has looked into yet. NOT_FOUND.
@@ -148,6 +150,22 @@ class TenantRegistry {
                        Room room,
                        absl::FunctionRef<absl::Status(Tenant&)> body) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Keeps the tenant of this name closed while `body` runs, for what replaces its files; calls that
+  // need it wait meanwhile. One that is open is unloaded first, once no call refers to it any more.
+  // A name that is not registered stays so for callers until `body` succeeds; the caller sees to
+  // it that nobody registers it meanwhile. Afterwards the tenant is not open and what `body`
+  // returns is known of it, or nothing after an error, which is returned; one that was quarantined
+  // is so again. FAILED_PRECONDITION for a tenant that was deleted, and, unless `replace`, for one
+  // that is not quarantined; RESOURCE_EXHAUSTED when calls refer to it for too long.
+  absl::Status WithClosed(const std::string& name,
+                          const CallOptions& call,
+                          bool replace,
+                          absl::FunctionRef<absl::StatusOr<std::optional<TenantFacts>>()> body)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // What WithClosed says of a tenant that it would have to replace.
+  static absl::Status Served();
+
   // Those that are open now, each held.
   std::vector<TenantHold> AcquireOpen() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -178,6 +196,9 @@ class TenantRegistry {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After Claim said false. Gives the mutex up meanwhile.
   absl::Status OpenNow(Entry& entry, Depth depth) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits until the entry is closed and this caller's (kOpening). What it is after an error later.
+  absl::StatusOr<State> ClaimClosed(Entry& entry, const CallOptions& call, bool replace)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits until one more tenant of so many bytes may be open, and counts it.
   absl::Status MakeRoom(Entry& entry, uint64_t bytes, Room room, const CallOptions& call)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -329,6 +329,22 @@ struct RotateKeyReply {
   std::vector<std::string> pending;  // tenants
 };
 
+struct RestoreInput {
+  std::string manifest;  // the signed note
+  bool replace = false;  // also a tenant that is served
+};
+
+struct RestoreReply {
+  std::string tenant;
+  std::string certificate_id;
+  uint64_t copy_size = 0;   // certificates in the copy
+  uint64_t reapplied = 0;   // certificates after them that were put back
+  uint64_t removed = 0;     // tokens taken out again
+  uint64_t unreadable = 0;  // tokens that no erasure named, lost with their keys
+  uint64_t memories_removed = 0;
+  uint64_t keys_destroyed = 0;
+};
+
 template <typename T>
 struct Page {
   std::vector<T> items;
