@@ -408,4 +408,15 @@ void ToProto(const service::RotateKeyReply& from, v1::RotateKeyResponse* to) {
   for (const std::string& tenant : from.pending) to->add_pending(tenant);
 }
 
+void ToProto(const service::RestoreReply& from, v1::RestoreBackupResponse* to) {
+  to->set_tenant(from.tenant);
+  to->set_certificate_id(from.certificate_id);
+  to->set_copy_size(from.copy_size);
+  to->set_reapplied(from.reapplied);
+  to->set_removed(from.removed);
+  to->set_unreadable(from.unreadable);
+  to->set_memories_removed(from.memories_removed);
+  to->set_keys_destroyed(from.keys_destroyed);
+}
+
 }  // namespace lethe::rpc

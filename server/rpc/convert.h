@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "audit/export.h"
+#include "lethe/v1/backup_service.pb.h"
 #include "lethe/v1/certificate_service.pb.h"
 #include "lethe/v1/memory_service.pb.h"
 #include "lethe/v1/tenant_service.pb.h"
@@ -46,6 +47,7 @@ void ToProto(const service::CheckpointInfo& from, v1::Checkpoint* to);
 void ToProto(const service::InclusionProofReply& from, v1::InclusionProof* to);
 void ToProto(const service::ConsistencyProofReply& from, v1::ConsistencyProof* to);
 void ToProto(const service::RotateKeyReply& from, v1::RotateKeyResponse* to);
+void ToProto(const service::RestoreReply& from, v1::RestoreBackupResponse* to);
 
 }  // namespace lethe::rpc
 

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -127,8 +128,8 @@ class RawService : public Base {
   }
 
   // Registers a method with one request and a stream of answers. `handle` calls `write` for each of
-  // them; false means that nobody reads any more. Without one written for `max_write` the call
-  // ends. Otherwise as OneByOneStream.
+  // them; false means that nobody reads any more. When one cannot be written for `max_write` the
+  // call ends. Otherwise as OneByOneStream.
   template <typename Request, typename Response>
   void AnswerStream(
       const char* method,
@@ -148,11 +149,58 @@ class RawService : public Base {
                 Request request;
                 if (absl::Status read = ReadRequest(*stream, &request); !read.ok()) return read;
                 StallGuard guard(max_write, cancel);
+                guard.Pause();
                 return handle(request, CallOptionsOf(context), [&](const Response& response) {
-                  const bool written = stream->Write(SerializeMessage(response));
                   guard.Progress();
+                  const bool written = stream->Write(SerializeMessage(response));
+                  guard.Pause();
                   return written;
                 });
+              });
+            }));
+  }
+
+  // Registers a method with a stream of requests and one answer. `handle` calls `read` for each of
+  // them; nullopt is their end. When none comes for `max_read` while it waits for one the call
+  // ends. Otherwise as OneByOneStream.
+  template <typename Request, typename Response>
+  void RequestStream(const char* method,
+                     CallRegistry* registry,
+                     absl::Duration max_read,
+                     std::function<absl::Status(
+                         const std::function<absl::StatusOr<std::optional<Request>>()>& read,
+                         const service::CallOptions&,
+                         Response*)> handle) {
+    using Stream = grpc::ServerReaderWriter<ByteBuffer, ByteBuffer>;
+    this->MarkMethodStreamed(
+        MethodIndex(Request::descriptor()->file(), method),
+        new grpc::internal::TemplatedBidiStreamingHandler<Stream, false>(
+            [handle = std::move(handle), registry, max_read](grpc::ServerContext* context,
+                                                             Stream* stream) {
+              const auto cancel = [context] { context->TryCancel(); };
+              return Registered(*registry, stream, cancel, [&]() -> absl::Status {
+                const service::CallOptions call = CallOptionsOf(context);
+                StallGuard guard(max_read, cancel);
+                const auto read = [&]() -> absl::StatusOr<std::optional<Request>> {
+                  ByteBuffer bytes;
+                  guard.Progress();
+                  const bool arrived = stream->Read(&bytes);
+                  guard.Pause();
+                  if (!arrived) {
+                    // The end, unless the caller is gone.
+                    if (absl::Status wanted = call.still_wanted(); !wanted.ok()) return wanted;
+                    return std::nullopt;
+                  }
+                  std::optional<Request> request(std::in_place);
+                  if (absl::Status parsed = ParseMessage(bytes, &*request); !parsed.ok()) {
+                    return parsed;
+                  }
+                  return request;
+                };
+                Response response;
+                absl::Status status = handle(read, call, &response);
+                if (status.ok()) stream->Write(SerializeMessage(response));
+                return status;
               });
             }));
   }

@@ -28,7 +28,8 @@ void EnablePluginsOnce() {
 RpcServer::RpcServer(service::Service* service, const ServerOptions& options)
     : tenants_(service),
       memories_(service, options.max_open_streams),
-      certificates_(service, options.max_exports, options.max_export_write) {}
+      certificates_(service, options.max_exports, options.max_export_write),
+      backups_(service, options.max_backups, options.max_backup_pause) {}
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* service,
                                                             const ServerOptions& options) {
@@ -55,6 +56,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* se
   builder.RegisterService(&server->tenants_);
   builder.RegisterService(&server->memories_);
   builder.RegisterService(&server->certificates_);
+  builder.RegisterService(&server->backups_);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr || (!options.listen.empty() && port <= 0)) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen,
@@ -64,7 +66,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* se
   grpc::HealthCheckServiceInterface* health = server->server_->GetHealthCheckService();
   for (const char* name :
        {v1::TenantService::service_full_name(), v1::MemoryService::service_full_name(),
-        v1::CertificateService::service_full_name()}) {
+        v1::CertificateService::service_full_name(), v1::BackupService::service_full_name()}) {
     health->SetServingStatus(name, true);
   }
   health->SetServingStatus("", true);
@@ -83,6 +85,7 @@ void RpcServer::BeginDrain() {
   tenants_.StopCalls();
   memories_.StopCalls();
   certificates_.StopCalls();
+  backups_.StopCalls();
 }
 
 void RpcServer::Drain(absl::Duration grace) {
@@ -93,6 +96,7 @@ void RpcServer::Drain(absl::Duration grace) {
   tenants_.WaitForCalls(deadline);
   memories_.WaitForCalls(deadline);
   certificates_.WaitForCalls(deadline);
+  backups_.WaitForCalls(deadline);
   // What is left: sending the last answers, and calls of other services (health watches).
   server_->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
 }

@@ -27,8 +27,11 @@ struct ServerOptions {
   size_t max_exports = 16;           // that run at once
   // An export is cancelled when its reader takes nothing for so long: it would keep its place.
   absl::Duration max_export_write = absl::Seconds(60);
+  size_t max_backups = 4;  // that run at once, and as many restores
+  // Likewise for the other side of a backup or a restore.
+  absl::Duration max_backup_pause = absl::Seconds(60);
   // Above ServiceOptions::max_waiting_writes + RegistryLimits::max_waiting + max_open_streams +
-  // max_exports.
+  // max_exports + 2 max_backups.
   int max_threads = 512;
   size_t memory_quota_bytes = size_t{1} << 30;  // buffers of gRPC itself
 };
@@ -59,6 +62,7 @@ class RpcServer {
   TenantHandlers tenants_;
   MemoryHandlers memories_;
   CertificateHandlers certificates_;
+  BackupHandlers backups_;
   std::unique_ptr<grpc::Server> server_;
   uint16_t port_ = 0;
   bool drained_ = false;

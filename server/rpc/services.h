@@ -1,10 +1,11 @@
-// The three services of proto/lethe/v1: each handler converts, makes one call, converts back.
+// The services of proto/lethe/v1: each handler converts, makes one call, converts back.
 #ifndef LETHE_SERVER_RPC_SERVICES_H_
 #define LETHE_SERVER_RPC_SERVICES_H_
 
 #include <chrono>
 #include <cstddef>
 
+#include "lethe/v1/backup_service.grpc.pb.h"
 #include "lethe/v1/certificate_service.grpc.pb.h"
 #include "lethe/v1/memory_service.grpc.pb.h"
 #include "lethe/v1/tenant_service.grpc.pb.h"
@@ -44,6 +45,20 @@ class CertificateHandlers final : public RawService<v1::CertificateService::Serv
 
  private:
   CallRegistry exports_;
+};
+
+class BackupHandlers final : public RawService<v1::BackupService::Service> {
+ public:
+  // `max_backups` bounds the backups that run at once, and the restores; one whose other side takes
+  // or sends nothing for `max_pause` is cancelled.
+  BackupHandlers(service::Service* service, size_t max_backups, absl::Duration max_pause);
+
+  void StopCalls() override;
+  void WaitForCalls(std::chrono::system_clock::time_point deadline) override;
+
+ private:
+  CallRegistry backups_;
+  CallRegistry restores_;
 };
 
 }  // namespace lethe::rpc
