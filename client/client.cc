@@ -136,6 +136,27 @@ absl::StatusOr<ExportSummary> Client::Export(
 
 absl::StatusOr<KeyRotation> Client::RotateKey() { return connection_->RotateKey(); }
 
+absl::StatusOr<std::string> Client::CreateBackup(
+    const std::string& tenant,
+    const std::function<absl::Status(const BackupPiece&)>& visit) {
+  uint64_t seen = 0;
+  uint64_t said = 0;
+  LETHE_ASSIGN_OR_RETURN(std::string manifest,
+                         connection_->CreateBackup(tenant, [&](const BackupPiece& piece) {
+                           seen += piece.data.size();
+                           said = piece.file_bytes;
+                           return visit(piece);
+                         }));
+  if (seen != said) return absl::DataLossError("the backup lost a part on its way");
+  return manifest;
+}
+
+absl::StatusOr<RestoreResult> Client::RestoreBackup(
+    const RestoreRequest& request,
+    const std::function<absl::StatusOr<std::string>()>& next) {
+  return connection_->RestoreBackup(request, next);
+}
+
 absl::StatusOr<Certificate> Client::GetCertificate(const std::string& tenant,
                                                    const std::string& id) {
   return connection_->GetCertificate(tenant, id);

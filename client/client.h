@@ -95,6 +95,17 @@ class Client {
   // repeated after a lost connection: look at the checkpoint's keys first.
   absl::StatusOr<KeyRotation> RotateKey();
 
+  // A copy of a tenant, piece by piece, and its signed manifest. DATA_LOSS when not all arrived
+  // that the server sent. Verify it with audit::VerifyBackupManifest and a pinned key.
+  absl::StatusOr<std::string> CreateBackup(
+      const std::string& tenant,
+      const std::function<absl::Status(const BackupPiece&)>& visit);
+  // Puts a tenant back from a copy, which `next` gives piece by piece (at most 1 MiB, empty: the
+  // end). Erasures that the copy does not know of are done again by the server.
+  absl::StatusOr<RestoreResult> RestoreBackup(
+      const RestoreRequest& request,
+      const std::function<absl::StatusOr<std::string>()>& next);
+
  private:
   std::shared_ptr<Connection> connection_;
 };

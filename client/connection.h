@@ -104,6 +104,16 @@ class Connection {
       const ExportRequest& request,
       const std::function<absl::Status(const ExportPiece&)>& visit) = 0;
   virtual absl::StatusOr<KeyRotation> RotateKey() = 0;
+  // Calls `visit` for each piece; its first error ends the call. The signed manifest, which comes
+  // last. Not repeated after a lost connection.
+  virtual absl::StatusOr<std::string> CreateBackup(
+      const std::string& tenant,
+      const std::function<absl::Status(const BackupPiece&)>& visit) = 0;
+  // Sends what `next` gives, at most 1 MiB at a time, until it is empty. Its error ends the call.
+  // Not repeated after a lost connection: look at the tenant first.
+  virtual absl::StatusOr<RestoreResult> RestoreBackup(
+      const RestoreRequest& request,
+      const std::function<absl::StatusOr<std::string>()>& next) = 0;
 };
 
 // Over gRPC, without TLS, with the retry rules of client/retry.h. Never null and does not wait for

@@ -301,6 +301,17 @@ ConsistencyProof FromWire(const v1::ConsistencyProof& wire) {
           .hashes = {wire.hashes().begin(), wire.hashes().end()}};
 }
 
+RestoreResult FromWire(const v1::RestoreBackupResponse& wire) {
+  return {.tenant = wire.tenant(),
+          .certificate_id = wire.certificate_id(),
+          .copy_size = wire.copy_size(),
+          .reapplied = wire.reapplied(),
+          .removed = wire.removed(),
+          .unreadable = wire.unreadable(),
+          .memories_removed = wire.memories_removed(),
+          .keys_destroyed = wire.keys_destroyed()};
+}
+
 KeyRotation FromWire(const v1::RotateKeyResponse& wire) {
   return {.complete = wire.complete(),
           .handed_over = wire.handed_over(),

@@ -7,6 +7,7 @@
 #include "client/connection.h"
 #include "client/types.h"
 #include "grpcpp/support/status.h"
+#include "lethe/v1/backup_service.pb.h"
 #include "lethe/v1/certificate_service.pb.h"
 #include "lethe/v1/common.pb.h"
 #include "lethe/v1/memory_service.pb.h"
@@ -35,6 +36,7 @@ Checkpoint FromWire(const v1::Checkpoint& wire);
 InclusionProof FromWire(const v1::InclusionProof& wire);
 ConsistencyProof FromWire(const v1::ConsistencyProof& wire);
 KeyRotation FromWire(const v1::RotateKeyResponse& wire);
+RestoreResult FromWire(const v1::RestoreBackupResponse& wire);
 
 void ToWire(const MemoryConfig& config, v1::MemoryConfig& wire);
 void ToWire(const Token& token, v1::Token& wire);

@@ -1,5 +1,5 @@
-// The default Connection: one channel, three stubs, the retry loop of client/retry.h around each
-// call.
+// The default Connection: one channel, a stub a service, the retry loop of client/retry.h around
+// each call.
 #include <chrono>
 #include <string>
 #include <utility>
@@ -14,6 +14,7 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
+#include "lethe/v1/backup_service.grpc.pb.h"
 #include "lethe/v1/certificate_service.grpc.pb.h"
 #include "lethe/v1/memory_service.grpc.pb.h"
 #include "lethe/v1/tenant_service.grpc.pb.h"
@@ -100,7 +101,8 @@ class GrpcConnection : public Connection {
         channel_(MakeChannel(options_)),
         tenants_(v1::TenantService::NewStub(channel_)),
         memories_(v1::MemoryService::NewStub(channel_)),
-        certificates_(v1::CertificateService::NewStub(channel_)) {}
+        certificates_(v1::CertificateService::NewStub(channel_)),
+        backups_(v1::BackupService::NewStub(channel_)) {}
 
   const Options& options() const override { return options_; }
 
@@ -290,10 +292,7 @@ class GrpcConnection : public Connection {
     if (!visited.ok()) context.TryCancel();
     const absl::Status finished = convert::FromWire(reader->Finish());
     if (!visited.ok()) return visited;
-    if (guard.stalled()) {
-      return absl::UnavailableError(
-          absl::StrCat("the export stood still for ", absl::FormatDuration(options_.stream_stall)));
-    }
+    if (guard.stalled()) return StoodStill("the export");
     if (!finished.ok()) return finished;
     if (!summary.has_value()) return absl::DataLossError("the export ended before it was whole");
     return *summary;
@@ -302,6 +301,75 @@ class GrpcConnection : public Connection {
   absl::StatusOr<KeyRotation> RotateKey() override {
     return Call(Idempotency::kNotSafe, *certificates_,
                 &v1::CertificateService::StubInterface::RotateKey, v1::RotateKeyRequest());
+  }
+
+  absl::StatusOr<std::string> CreateBackup(
+      const std::string& tenant,
+      const std::function<absl::Status(const BackupPiece&)>& visit) override {
+    LETHE_RETURN_IF_ERROR(options_status_);
+    v1::CreateBackupRequest request;
+    request.set_tenant(tenant);
+    grpc::ClientContext context;
+    // No deadline, as for an export.
+    StallGuard guard(options_.stream_stall, [&context] { context.TryCancel(); });
+    const auto reader = backups_->CreateBackup(&context, request);
+    std::optional<std::string> manifest;
+    uint64_t file_bytes = 0;
+    absl::Status visited;
+    v1::BackupPiece piece;
+    while (visited.ok() && reader->Read(&piece)) {
+      guard.Progress();
+      if (manifest.has_value()) {
+        visited = absl::DataLossError("the backup goes on after its manifest");
+      } else if (!piece.manifest().empty()) {
+        manifest = std::move(*piece.mutable_manifest());
+      } else {
+        if (piece.file_bytes() > 0) file_bytes = piece.file_bytes();
+        visited = visit({.data = std::move(*piece.mutable_data()), .file_bytes = file_bytes});
+      }
+    }
+    if (!visited.ok()) context.TryCancel();
+    const absl::Status finished = convert::FromWire(reader->Finish());
+    if (!visited.ok()) return visited;
+    if (guard.stalled()) return StoodStill("the backup");
+    if (!finished.ok()) return finished;
+    if (!manifest.has_value()) return absl::DataLossError("the backup ended before it was whole");
+    return *std::move(manifest);
+  }
+
+  absl::StatusOr<RestoreResult> RestoreBackup(
+      const RestoreRequest& request,
+      const std::function<absl::StatusOr<std::string>()>& next) override {
+    LETHE_RETURN_IF_ERROR(options_status_);
+    grpc::ClientContext context;
+    StallGuard guard(options_.stream_stall, [&context] { context.TryCancel(); });
+    v1::RestoreBackupResponse response;
+    const auto writer = backups_->RestoreBackup(&context, &response);
+    v1::RestoreBackupRequest message;
+    message.set_manifest(request.manifest);
+    message.set_replace(request.replace);
+    // A write that fails means that the server has ended the call; Finish has its reason.
+    bool open = writer->Write(message);
+    message.Clear();
+    absl::Status read;
+    while (open) {
+      guard.Progress();
+      absl::StatusOr<std::string> data = next();
+      if (!data.ok()) {
+        read = data.status();
+        context.TryCancel();
+        break;
+      }
+      if (data->empty()) break;
+      message.set_data(*std::move(data));
+      open = writer->Write(message);
+    }
+    if (open && read.ok()) writer->WritesDone();
+    guard.Progress();
+    const absl::Status finished = convert::FromWire(writer->Finish());
+    if (!read.ok()) return read;
+    if (finished.ok()) return convert::FromWire(response);
+    return guard.stalled() ? StoodStill("the restore") : finished;
   }
 
   absl::StatusOr<Certificate> GetCertificate(const std::string& tenant,
@@ -365,6 +433,11 @@ class GrpcConnection : public Connection {
     return RawCall(Idempotency::kSafeToRepeat, static_cast<Stub&>(stub), method, request, response);
   }
 
+  absl::Status StoodStill(absl::string_view what) const {
+    return absl::UnavailableError(
+        absl::StrCat(what, " stood still for ", absl::FormatDuration(options_.stream_stall)));
+  }
+
   template <typename T, typename Items>
   static Page<T> MakePage(const Items& items, const std::string& next) {
     Page<T> page;
@@ -380,6 +453,7 @@ class GrpcConnection : public Connection {
   std::unique_ptr<v1::TenantService::Stub> tenants_;
   std::unique_ptr<v1::MemoryService::Stub> memories_;
   std::unique_ptr<v1::CertificateService::Stub> certificates_;
+  std::unique_ptr<v1::BackupService::Stub> backups_;
 };
 
 }  // namespace

@@ -19,8 +19,8 @@ struct Options {
   absl::Duration initial_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(5);
   // An insert stream that acknowledges nothing for so long is broken off and resumed; none lives
-  // longer than stream_lifetime before it is resumed on a new one. An export that brings nothing
-  // for stream_stall fails; it may take as long as it likes.
+  // longer than stream_lifetime before it is resumed on a new one. An export, a backup or a
+  // restore that does not move for stream_stall fails; it may take as long as it likes.
   absl::Duration stream_stall = absl::Seconds(60);
   absl::Duration stream_lifetime = absl::Minutes(10);
   // Attempts in a row without progress of a stream that has made progress before, so that a long

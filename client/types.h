@@ -390,6 +390,26 @@ struct ExportSummary {
   uint64_t bytes = 0;  // over all files
 };
 
+// A part of a backup's file, in order.
+struct BackupPiece {
+  std::string data;
+  uint64_t file_bytes = 0;  // of the whole file
+};
+struct RestoreRequest {
+  std::string manifest;  // as CreateBackup gave it
+  bool replace = false;  // also a tenant that is served
+};
+struct RestoreResult {
+  std::string tenant;
+  std::string certificate_id;  // of kind restored
+  uint64_t copy_size = 0;      // certificates in the copy
+  uint64_t reapplied = 0;      // certificates after them that were put back
+  uint64_t removed = 0;        // tokens taken out again
+  uint64_t unreadable = 0;     // tokens that no erasure named, lost with their keys
+  uint64_t memories_removed = 0;
+  uint64_t keys_destroyed = 0;  // of rows that came after the copy
+};
+
 struct KeyRotation {
   bool complete = false;     // every log that opens has handed over; the old key is destroyed
   uint64_t handed_over = 0;  // logs

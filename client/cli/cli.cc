@@ -18,7 +18,7 @@ namespace {
 constexpr char kFooter[] =
     "Data goes to standard output, everything else to standard error.\n"
     "Exit status: 0 done; 1 wrong usage, or a destructive verb without --yes;\n"
-    "2 a file is bad; 3 a certificate did not verify; 64 + n gRPC status n.";
+    "2 a file is bad; 3 a certificate or backup did not verify; 64 + n gRPC status n.";
 
 constexpr char kGlobalHint[] = "Global options such as --tenant and --output: lethe --help";
 
@@ -160,6 +160,7 @@ int RunCli(const std::vector<std::string>& arguments, Io& io, const Connector& c
   AddCertificateCommands(app, context, action);
   AddLogCommands(app, context, action);
   AddExportCommand(app, context, action);
+  AddBackupCommands(app, context, action);
   AddSolveCommand(app, context, action);
   AddWitnessCommands(app, context, action);
   AddVersionCommand(app, context, action);

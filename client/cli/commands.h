@@ -22,6 +22,7 @@ void AddForgetCommand(CLI::App& app, Context& context, Action& action);
 void AddEvictCommand(CLI::App& app, Context& context, Action& action);
 void AddEditCommand(CLI::App& app, Context& context, Action& action);
 void AddCertificateCommands(CLI::App& app, Context& context, Action& action);
+void AddBackupCommands(CLI::App& app, Context& context, Action& action);
 void AddExportCommand(CLI::App& app, Context& context, Action& action);
 // `lethe log`, `lethe key` and `lethe verify`.
 void AddLogCommands(CLI::App& app, Context& context, Action& action);

@@ -8,7 +8,7 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitUsage =
     1;  // unknown or missing arguments; a destructive verb without --yes
 inline constexpr int kExitFile = 2;  // a file cannot be read or written, or its content is bad
-inline constexpr int kExitNotVerified = 3;  // a certificate failed a check
+inline constexpr int kExitNotVerified = 3;  // a certificate or a backup failed a check
 inline constexpr int kExitRpcBase = 64;     // plus the gRPC code of a failed call
 
 }  // namespace lethe::cli

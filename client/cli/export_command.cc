@@ -21,6 +21,7 @@
 #include "client/cli/exit_codes.h"
 #include "client/cli/numbers.h"
 #include "client/cli/render.h"
+#include "client/cli/small_file.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 
@@ -38,9 +39,7 @@ struct Arguments {
 
 absl::Status CheckTarget(const std::string& to, bool tar) {
   std::error_code error;
-  const fs::file_status status = fs::symlink_status(to, error);
-  if (!fs::exists(status)) return absl::OkStatus();
-  if (!tar && fs::is_directory(status) && fs::is_empty(to, error) && !error) {
+  if (tar ? !fs::exists(fs::symlink_status(to, error)) : IsNewOrEmptyFolder(to)) {
     return absl::OkStatus();
   }
   return absl::AlreadyExistsError(

@@ -9,7 +9,10 @@
 
 namespace lethe::cli {
 
-std::string ProgressLine(std::optional<double> fraction, uint64_t tokens, double per_second) {
+std::string ProgressLine(std::optional<double> fraction,
+                         uint64_t count,
+                         double per_second,
+                         absl::string_view unit) {
   std::string line;
   if (fraction.has_value()) {
     constexpr int kCells = 30;
@@ -19,17 +22,21 @@ std::string ProgressLine(std::optional<double> fraction, uint64_t tokens, double
                            std::string(static_cast<size_t>(kCells - full), '-'),
                            static_cast<int>(part * 100.0));
   }
-  absl::StrAppend(&line, FormatCount(tokens), " tokens   ",
+  absl::StrAppend(&line, FormatCount(count), " ", unit, "   ",
                   FormatCount(static_cast<uint64_t>(std::max(per_second, 0.0))), "/s");
   return line;
 }
 
-Progress::Progress(std::ostream& stream, bool enabled, uint64_t total_bytes)
-    : stream_(stream), enabled_(enabled), total_bytes_(total_bytes), start_(absl::Now()) {}
+Progress::Progress(std::ostream& stream, bool enabled, uint64_t total_bytes, absl::string_view unit)
+    : stream_(stream),
+      enabled_(enabled),
+      total_bytes_(total_bytes),
+      unit_(unit),
+      start_(absl::Now()) {}
 
 absl::Duration Progress::elapsed() const { return absl::Now() - start_; }
 
-void Progress::Update(uint64_t consumed_bytes, uint64_t tokens) {
+void Progress::Update(uint64_t consumed_bytes, uint64_t count) {
   if (!enabled_) return;
   const absl::Time now = absl::Now();
   if (now - drawn_ < absl::Milliseconds(100)) return;
@@ -39,7 +46,8 @@ void Progress::Update(uint64_t consumed_bytes, uint64_t tokens) {
     fraction = static_cast<double>(consumed_bytes) / static_cast<double>(total_bytes_);
   }
   const double seconds = std::max(absl::ToDoubleSeconds(now - start_), 1e-3);
-  stream_ << "\r\033[K" << ProgressLine(fraction, tokens, static_cast<double>(tokens) / seconds)
+  stream_ << "\r\033[K"
+          << ProgressLine(fraction, count, static_cast<double>(count) / seconds, unit_)
           << std::flush;
   visible_ = true;
 }

@@ -13,17 +13,24 @@
 namespace lethe::cli {
 
 // "[#########---------]  47 %   12,345 tokens   8,100/s"; without a fraction, no bar.
-std::string ProgressLine(std::optional<double> fraction, uint64_t tokens, double per_second);
+std::string ProgressLine(std::optional<double> fraction,
+                         uint64_t count,
+                         double per_second,
+                         absl::string_view unit = "tokens");
 
 class Progress {
  public:
-  // Draws nothing unless `enabled`. `total_bytes` 0: unknown.
-  Progress(std::ostream& stream, bool enabled, uint64_t total_bytes);
+  // Draws nothing unless `enabled`. `total_bytes` 0: unknown. `unit`, of what is counted, must
+  // outlive it.
+  Progress(std::ostream& stream,
+           bool enabled,
+           uint64_t total_bytes,
+           absl::string_view unit = "tokens");
   ~Progress() { Wipe(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void Update(uint64_t consumed_bytes, uint64_t tokens);
+  void Update(uint64_t consumed_bytes, uint64_t count);
   // Makes room for another message on the same terminal; the next Update draws again.
   void Wipe();
   absl::Duration elapsed() const;
@@ -32,6 +39,7 @@ class Progress {
   std::ostream& stream_;
   const bool enabled_;
   const uint64_t total_bytes_;
+  const absl::string_view unit_;
   const absl::Time start_;
   absl::Time drawn_ = absl::InfinitePast();
   bool visible_ = false;

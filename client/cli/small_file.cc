@@ -50,4 +50,11 @@ absl::Status WriteFile(const std::string& path, absl::string_view content) {
   return absl::OkStatus();
 }
 
+bool IsNewOrEmptyFolder(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path, error);
+  if (!std::filesystem::exists(status)) return true;
+  return std::filesystem::is_directory(status) && std::filesystem::is_empty(path, error) && !error;
+}
+
 }  // namespace lethe::cli

@@ -16,6 +16,9 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path);
 // Writes beside it and renames, so that no reader sees half a file.
 absl::Status WriteFile(const std::string& path, absl::string_view content);
 
+// Whether a folder can be made here, or take the place of an empty one. No link is followed.
+bool IsNewOrEmptyFolder(const std::string& path);
+
 }  // namespace lethe::cli
 
 #endif  // LETHE_CLIENT_CLI_SMALL_FILE_H_

@@ -65,6 +65,14 @@ class MockConnection : public Connection {
               (const ExportRequest&, const std::function<absl::Status(const ExportPiece&)>&),
               (override));
   MOCK_METHOD(absl::StatusOr<KeyRotation>, RotateKey, (), (override));
+  MOCK_METHOD(absl::StatusOr<std::string>,
+              CreateBackup,
+              (const std::string&, const std::function<absl::Status(const BackupPiece&)>&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<RestoreResult>,
+              RestoreBackup,
+              (const RestoreRequest&, const std::function<absl::StatusOr<std::string>()>&),
+              (override));
 };
 
 class MockInsertStream : public InsertStream {

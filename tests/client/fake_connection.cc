@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "audit/backup_manifest.h"
 #include "audit/checkpoint.h"
 #include "audit/encoding.h"
 #include "audit/export.h"
@@ -592,6 +593,55 @@ absl::StatusOr<KeyRotation> FakeConnection::RotateKey() {
   LETHE_RETURN_IF_ERROR(Called("RotateKey"));
   return KeyRotation{
       .complete = pending.empty(), .handed_over = tenants.size(), .pending = pending};
+}
+
+absl::StatusOr<std::string> FakeConnection::CreateBackup(
+    const std::string& tenant,
+    const std::function<absl::Status(const BackupPiece&)>& visit) {
+  LETHE_RETURN_IF_ERROR(Called("CreateBackup"));
+  if (!tenants.contains(tenant)) return absl::NotFoundError("tenant: there is none");
+  if (const auto failure = failures.find("CreateBackup " + tenant); failure != failures.end()) {
+    return failure->second;
+  }
+  audit::BackupManifest manifest;
+  manifest.origin = kOrigin;
+  manifest.tenant = tenant;
+  manifest.uid = std::string(32, 'a');
+  manifest.time = "2026-01-31T12:00:00.000001Z";
+  manifest.log_size = 7;
+  manifest.file_bytes = backup_file.size();
+  manifest.file_sha256 = audit::Sha256(backup_file);
+  for (size_t at = 0; at < backup_file.size(); at += 1000) {
+    BackupPiece piece{.data = backup_file.substr(at, 1000), .file_bytes = backup_file.size()};
+    if (!backup_filter(piece)) return absl::UnavailableError("the server is stopping");
+    LETHE_RETURN_IF_ERROR(visit(piece));
+  }
+  LETHE_ASSIGN_OR_RETURN(std::string note, audit::SignBackupManifest(manifest, signer_));
+  if (bend_manifest) bend_manifest(note);
+  return note;
+}
+
+absl::StatusOr<RestoreResult> FakeConnection::RestoreBackup(
+    const RestoreRequest& request,
+    const std::function<absl::StatusOr<std::string>()>& next) {
+  LETHE_RETURN_IF_ERROR(Called("RestoreBackup"));
+  Restored& got = restored.emplace_back(Restored{request, ""});
+  while (true) {
+    LETHE_ASSIGN_OR_RETURN(const std::string piece, next());
+    if (piece.empty()) break;
+    if (piece.size() > (size_t{1} << 20)) return absl::InvalidArgumentError("data: too long");
+    got.file += piece;
+  }
+  LETHE_ASSIGN_OR_RETURN(const audit::BackupManifest manifest,
+                         audit::ReadBackupManifest(request.manifest));
+  return RestoreResult{.tenant = manifest.tenant,
+                       .certificate_id = std::string(64, 'c'),
+                       .copy_size = manifest.log_size,
+                       .reapplied = 1234,
+                       .removed = 5678,
+                       .unreadable = 91,
+                       .memories_removed = 2,
+                       .keys_destroyed = 345};
 }
 
 absl::StatusOr<Certificate> FakeConnection::GetCertificate(const std::string&,

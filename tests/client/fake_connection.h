@@ -82,6 +82,22 @@ class FakeConnection : public Connection {
       const ExportRequest& request,
       const std::function<absl::Status(const ExportPiece&)>& visit) override;
   absl::StatusOr<KeyRotation> RotateKey() override;
+  // A backup of any tenant that there is: this file, a manifest of its own, in pieces of 1,000
+  // bytes that a test can change or (false) make the last one.
+  std::string backup_file;
+  std::function<bool(BackupPiece&)> backup_filter = [](BackupPiece&) { return true; };
+  std::function<void(std::string& manifest)> bend_manifest;
+  struct Restored {
+    RestoreRequest request;
+    std::string file;
+  };
+  std::vector<Restored> restored;
+  absl::StatusOr<std::string> CreateBackup(
+      const std::string& tenant,
+      const std::function<absl::Status(const BackupPiece&)>& visit) override;
+  absl::StatusOr<RestoreResult> RestoreBackup(
+      const RestoreRequest& request,
+      const std::function<absl::StatusOr<std::string>()>& next) override;
 
  private:
   friend class FakeInsertStream;

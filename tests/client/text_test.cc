@@ -176,6 +176,7 @@ TEST(ProgressTest, LineFitsAndNothingIsDrawnWithoutATerminal) {
   EXPECT_EQ(ProgressLine(0.5, 1234, 99.5),
             "[###############---------------]  50 %   1,234 tokens   99/s");
   EXPECT_EQ(ProgressLine(std::nullopt, 5, 0.0), "5 tokens   0/s");
+  EXPECT_EQ(ProgressLine(std::nullopt, 5, 0.0, "bytes"), "5 bytes   0/s");
   EXPECT_LE(ProgressLine(1.7, 999'999'999, 9'999'999.0).size(), 80u);
   std::ostringstream quiet;
   {
