@@ -157,6 +157,10 @@ absl::StatusOr<RestoreResult> Client::RestoreBackup(
   return connection_->RestoreBackup(request, next);
 }
 
+absl::StatusOr<KeyRewrap> Client::RewrapKeys(const std::string& tenant) {
+  return connection_->RewrapKeys(tenant);
+}
+
 absl::StatusOr<Certificate> Client::GetCertificate(const std::string& tenant,
                                                    const std::string& id) {
   return connection_->GetCertificate(tenant, id);

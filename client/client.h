@@ -94,6 +94,10 @@ class Client {
   // A new key for the logs of all tenants, or the rest of a rotation that was interrupted. Not
   // repeated after a lost connection: look at the checkpoint's keys first.
   absl::StatusOr<KeyRotation> RotateKey();
+  // A new key-encryption key for the tenant's rows; the old one is destroyed, and with it every
+  // older copy of the file of keys. Not repeated after a lost connection: it would make another
+  // one.
+  absl::StatusOr<KeyRewrap> RewrapKeys(const std::string& tenant);
 
   // A copy of a tenant, piece by piece, and its signed manifest. DATA_LOSS when not all arrived
   // that the server sent. Verify it with audit::VerifyBackupManifest and a pinned key.

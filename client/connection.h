@@ -114,6 +114,7 @@ class Connection {
   virtual absl::StatusOr<RestoreResult> RestoreBackup(
       const RestoreRequest& request,
       const std::function<absl::StatusOr<std::string>()>& next) = 0;
+  virtual absl::StatusOr<KeyRewrap> RewrapKeys(const std::string& tenant) = 0;
 };
 
 // Over gRPC, without TLS, with the retry rules of client/retry.h. Never null and does not wait for

@@ -318,6 +318,10 @@ KeyRotation FromWire(const v1::RotateKeyResponse& wire) {
           .pending = {wire.pending().begin(), wire.pending().end()}};
 }
 
+KeyRewrap FromWire(const v1::RewrapKeysResponse& wire) {
+  return {.keys = wire.keys(), .epoch = wire.epoch(), .certificate_id = wire.certificate_id()};
+}
+
 void ToWire(const MemoryConfig& config, v1::MemoryConfig& wire) {
   switch (config.kernel.kind) {
     case Kernel::Kind::kRbf:

@@ -37,6 +37,7 @@ InclusionProof FromWire(const v1::InclusionProof& wire);
 ConsistencyProof FromWire(const v1::ConsistencyProof& wire);
 KeyRotation FromWire(const v1::RotateKeyResponse& wire);
 RestoreResult FromWire(const v1::RestoreBackupResponse& wire);
+KeyRewrap FromWire(const v1::RewrapKeysResponse& wire);
 
 void ToWire(const MemoryConfig& config, v1::MemoryConfig& wire);
 void ToWire(const Token& token, v1::Token& wire);

@@ -372,6 +372,13 @@ class GrpcConnection : public Connection {
     return guard.stalled() ? StoodStill("the restore") : finished;
   }
 
+  absl::StatusOr<KeyRewrap> RewrapKeys(const std::string& tenant) override {
+    v1::RewrapKeysRequest request;
+    request.set_tenant(tenant);
+    return Call(Idempotency::kNotSafe, *certificates_,
+                &v1::CertificateService::StubInterface::RewrapKeys, request);
+  }
+
   absl::StatusOr<Certificate> GetCertificate(const std::string& tenant,
                                              const std::string& id) override {
     v1::GetCertificateRequest request;

@@ -427,6 +427,12 @@ absl::Status Database::CheckpointTruncate() {
   return synced;
 }
 
+absl::Status Database::Vacuum() {
+  absl::Status status = Execute("VACUUM");
+  if (!status.ok()) MarkUnusable("writing the file anew failed");
+  return status;
+}
+
 uint64_t Database::wal_bytes() const { return wal_pages_ * static_cast<uint64_t>(page_bytes_); }
 
 // --- Transaction

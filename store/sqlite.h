@@ -7,9 +7,10 @@
 //   PERM, AUTH -> same TOOBIG                     -> INVALID_ARGUMENT       IOERR and the rest ->
 //   INTERNAL any failed COMMIT          -> UNKNOWN, and IsIndeterminate(status) is true
 //
-// A failed COMMIT, a failed ROLLBACK, and an I/O error in a checkpoint or its sync make the
-// Database unusable: what stands in the file is then known only after closing and opening it (an
-// fsync that failed once may claim success the second time). Every later call returns UNAVAILABLE.
+// A failed COMMIT, a failed ROLLBACK, a failed VACUUM, and an I/O error in a checkpoint or its sync
+// make the Database unusable: what stands in the file is then known only after closing and opening
+// it (an fsync that failed once may claim success the second time). Every later call returns
+// UNAVAILABLE.
 //
 // Messages hold SQLite's words, which name tables and columns, never values.
 // Threads: compatible, not safe. Statements and Transactions must not outlive their Database.
@@ -129,6 +130,9 @@ class Database {
   // wal_checkpoint(TRUNCATE): the log is empty, and stays so after a loss of power. UNAVAILABLE
   // when it could not finish.
   absl::Status CheckpointTruncate();
+  // Writes the file anew, without what is free in it; RAM of its size. Any error makes the Database
+  // unusable: VACUUM commits by itself, and that may be in the log or not.
+  absl::Status Vacuum();
   // Bytes in the write-ahead log after the last commit.
   uint64_t wal_bytes() const;
 

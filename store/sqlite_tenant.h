@@ -80,6 +80,10 @@ class SqliteTenant final : public TenantStore {
   absl::StatusOr<KeysDestroyed> DestroyPendingKeys(uint64_t through_sequence) override;
   absl::Status AppendShredded(const CertificateAppend& certificate,
                               uint64_t through_sequence) override;
+  absl::StatusOr<KeysRewrapped> RotateKeys() override;
+  absl::StatusOr<KeysRewrapped> FinishRotation() override;
+  absl::StatusOr<std::vector<uint32_t>> EndedEpochs() override;
+  absl::Status ForgetEndedEpochs(uint32_t through) override;
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(absl::string_view request_id) override;
   absl::Status RecordRequest(const RequestRecord& request) override;
   absl::StatusOr<LogHead> GetLogHead() override;

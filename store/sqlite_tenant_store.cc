@@ -134,7 +134,7 @@ absl::Status CheckOptions(const SqliteTenantOptions& options) {
 }
 
 TenantVault::Place PlaceOf(const SqliteTenantOptions& options, const TenantRecord& tenant) {
-  return {options.vault, tenant.uid, options.kms, tenant.log_origin};
+  return {options.vault, tenant.uid, options.kms, tenant.log_origin, options.keys};
 }
 
 absl::StatusOr<TenantFile> OpenTenantFile(const std::string& dir,
@@ -326,7 +326,7 @@ absl::Status SqliteTenant::FinishClose(const CertificateAppend& certificate) {
   }
   if (options_.max_bytes != 0) LETHE_RETURN_IF_ERROR(database_->SetMaxBytes(0));
   // Before the certificate, so that no crash leaves a closed tenant's file as it was.
-  LETHE_RETURN_IF_ERROR(database_->Execute("VACUUM"));
+  LETHE_RETURN_IF_ERROR(database_->Vacuum());
   LETHE_RETURN_IF_ERROR(database_->CheckpointTruncate());
   const auto body = [&]() -> absl::Status {
     LETHE_RETURN_IF_ERROR(log_.Append(certificate));
@@ -382,6 +382,35 @@ absl::Status SqliteTenant::AppendShredded(const CertificateAppend& certificate,
     }
     return log_.Append(certificate);
   });
+}
+
+absl::StatusOr<KeysRewrapped> SqliteTenant::RotateKeys() {
+  LETHE_ASSIGN_OR_RETURN(const KeysRewrapped finished, FinishRotation());
+  LETHE_ASSIGN_OR_RETURN(const RotationResult rotated, keys()->Rotate());
+  KeysRewrapped result{.keys = rotated.rewrapped, .evidence = rotated.evidence};
+  LETHE_ASSIGN_OR_RETURN(result.epoch, vault_->Epoch());
+  return result;
+}
+
+absl::StatusOr<KeysRewrapped> SqliteTenant::FinishRotation() {
+  LETHE_RETURN_IF_ERROR(Ready());
+  LETHE_RETURN_IF_ERROR(CheckState(Kind::kErase));
+  LETHE_ASSIGN_OR_RETURN(const RotationResult rotated, keys()->FinishRotation());
+  KeysRewrapped result{.keys = rotated.rewrapped, .evidence = rotated.evidence};
+  LETHE_ASSIGN_OR_RETURN(result.epoch, vault_->Epoch());
+  return result;
+}
+
+absl::StatusOr<std::vector<uint32_t>> SqliteTenant::EndedEpochs() {
+  LETHE_RETURN_IF_ERROR(Ready());
+  LETHE_RETURN_IF_ERROR(CheckState(Kind::kErase));
+  return keys()->EndedEpochs();
+}
+
+absl::Status SqliteTenant::ForgetEndedEpochs(uint32_t through) {
+  LETHE_RETURN_IF_ERROR(Ready());
+  LETHE_RETURN_IF_ERROR(CheckState(Kind::kErase));
+  return keys()->ForgetEndedEpochs(through);
 }
 
 // --- Making and opening

@@ -219,11 +219,20 @@ struct KeysDestroyed {
   uint64_t destroyed = 0;          // alive before this call
   uint64_t already_destroyed = 0;  // by an earlier one
   // OK: nothing of them is left in the file of keys (KeyStore::Destroy). Otherwise the keys are
-  // destroyed all the same; repeating the call looks again.
+  // destroyed all the same; repeating the call looks again. DATA_LOSS: copies stayed in the file,
+  // which RotateKeys makes worthless.
   absl::Status evidence;
   uint64_t bytes_read = 0;  // by the search that the evidence rests on
   bool rewritten = false;   // the file of keys was written anew to get rid of copies
   uint32_t epoch = 0;       // the KEK's under which keys are wrapped now; 0: there is none
+};
+
+struct KeysRewrapped {
+  uint64_t keys = 0;   // wrapped anew
+  uint32_t epoch = 0;  // of the KEK under which keys are wrapped now
+  // OK: the file of keys holds no copy that was wrapped under a KEK that ended. Otherwise such
+  // copies stayed, and nothing can unwrap them any more.
+  absl::Status evidence;
 };
 
 enum class IdState : uint8_t {
@@ -335,6 +344,19 @@ class TenantStore {
   // not stop it.
   virtual absl::Status AppendShredded(const CertificateAppend& certificate,
                                       uint64_t through_sequence) = 0;
+
+  // --- The key-encryption key (KEK), under which the keys of the rows are wrapped.
+  // Finishes what an earlier call left, makes a new KEK, wraps every key under it and destroys the
+  // old one: from then on no older copy of the file of keys is of use to anybody. Rows are not
+  // touched. Cost O(keys that are alive). After an error the old KEK may still be there: repeat it,
+  // or call FinishRotation, which makes no other KEK.
+  virtual absl::StatusOr<KeysRewrapped> RotateKeys() = 0;
+  virtual absl::StatusOr<KeysRewrapped> FinishRotation() = 0;
+  // The epochs of KEKs that were destroyed, increasing, until they are forgotten: to be named in
+  // the next certificate, whenever the destruction itself was. A crash between the certificate and
+  // ForgetEndedEpochs lists them once more.
+  virtual absl::StatusOr<std::vector<uint32_t>> EndedEpochs() = 0;
+  virtual absl::Status ForgetEndedEpochs(uint32_t through) = 0;
 
   // --- Requests.
   virtual absl::StatusOr<std::optional<RequestRecord>> FindRequest(

@@ -77,8 +77,8 @@ absl::StatusOr<std::unique_ptr<Kms>> MakeFileKms(KmsUse use,
 }
 
 absl::Status TenantVault::MakeKeys(const Place& place) {
-  LETHE_ASSIGN_OR_RETURN(
-      keys_, KeyStore::Create(KeysFileOf(place.folder()), place.tenant_uid, kms_.get()));
+  LETHE_ASSIGN_OR_RETURN(keys_, KeyStore::Create(KeysFileOf(place.folder()), place.tenant_uid,
+                                                 kms_.get(), place.keys));
   LETHE_ASSIGN_OR_RETURN(const uint64_t first, keys_->Allocate(1));
   LETHE_CHECK(first == kTenantSlot);
   LETHE_ASSIGN_OR_RETURN(
@@ -119,7 +119,7 @@ absl::StatusOr<std::unique_ptr<TenantVault>> TenantVault::Open(const Place& plac
   if (absl::IsNotFound(kms.status())) return Missing(kms.status());
   LETHE_RETURN_IF_ERROR(kms.status());
   absl::StatusOr<std::unique_ptr<KeyStore>> keys =
-      KeyStore::Open(KeysFileOf(place.folder()), place.tenant_uid, kms->get());
+      KeyStore::Open(KeysFileOf(place.folder()), place.tenant_uid, kms->get(), place.keys);
   if (absl::IsNotFound(keys.status())) return Missing(keys.status());
   LETHE_RETURN_IF_ERROR(keys.status());
   absl::StatusOr<std::unique_ptr<Anchor>> anchor =

@@ -28,6 +28,7 @@ class TenantVault {
     std::string tenant_uid;
     KmsFactory kms;
     std::string log_origin;
+    KeyStoreOptions keys = {};
     std::string folder() const { return root + "/" + tenant_uid; }
   };
 

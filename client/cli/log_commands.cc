@@ -222,6 +222,57 @@ int Rotate(Context& context, bool yes) {
   return kExitOk;
 }
 
+// The tenant that is named, or all of them.
+absl::StatusOr<std::vector<std::string>> TenantsOf(Context& context,
+                                                   const std::string& positional) {
+  std::vector<std::string> names;
+  if (const absl::StatusOr<std::string> named = context.Tenant(positional); named.ok()) {
+    names.push_back(*named);
+    return names;
+  }
+  client::Client client = context.client();
+  for (const absl::StatusOr<client::Tenant>& tenant : client.ListTenants()) {
+    LETHE_RETURN_IF_ERROR(tenant.status());
+    names.push_back(tenant->name);
+  }
+  return names;
+}
+
+int Rewrap(Context& context, const Arguments& arguments) {
+  const absl::StatusOr<std::vector<std::string>> tenants = TenantsOf(context, arguments.tenant);
+  if (!tenants.ok()) return context.RpcError(tenants.status());
+  if (!arguments.yes) {
+    context.io().err << "This wraps the keys of the rows of " << FormatCount(tenants->size())
+                     << " tenant(s) under new key-encryption keys and\n"
+                        "destroys the old ones. Older copies of keys.db are worthless\n"
+                        "afterwards, unless a copy of the folder kek is beside them: make new\n"
+                        "copies of the vault, and destroy the old ones.\n";
+    if (!context.Confirm(arguments.yes, "Replace the key-encryption keys?")) return kExitUsage;
+  }
+  ListPrinter list(context, {{.title = "TENANT", .flexible = true},
+                             {.title = "KEYS", .right = true},
+                             {.title = "EPOCH", .right = true},
+                             {.title = "CERTIFICATE"}});
+  // One that fails does not keep the others from it.
+  int status = kExitOk;
+  for (const std::string& tenant : *tenants) {
+    const absl::StatusOr<client::KeyRewrap> rewrap = context.client().RewrapKeys(tenant);
+    if (!rewrap.ok()) {
+      context.Note(absl::StrCat(tenant, ": not done"));
+      status = context.RpcError(rewrap.status());
+      continue;
+    }
+    list.Add(
+        {{"tenant", tenant},
+         {"keys", rewrap->keys},
+         {"epoch", rewrap->epoch},
+         {"certificate_id", rewrap->certificate_id}},
+        {tenant, FormatCount(rewrap->keys), FormatCount(rewrap->epoch), rewrap->certificate_id});
+  }
+  list.Finish("no tenants");
+  return status;
+}
+
 int Verify(Context& context, const Arguments& arguments) {
   if (!arguments.tenant.empty()) context.globals.tenant = arguments.tenant;
   const absl::StatusOr<client::MemoryName> name = context.Memory(arguments.memory);
@@ -302,13 +353,27 @@ void AddLogCommands(CLI::App& app, Context& context, Action& action) {
     };
   });
 
-  CLI::App* key = AddGroup(app, "key", "The key that signs the logs of all tenants");
-  CLI::App* rotate = AddVerb(*key, "rotate", "Replace it by a new one",
+  CLI::App* key = AddGroup(app, "key", "The key that signs all logs, and those of the vault");
+  CLI::App* rotate = AddVerb(*key, "rotate", "Replace the key that signs the logs by a new one",
                              "Each log gets a certificate, signed by the old key, that names the\n"
                              "new one. An interrupted rotation is continued.");
   rotate->add_flag("-y,--yes", arguments->yes, "Do it without asking");
   rotate->callback([&context, &action, arguments] {
     action = [&context, arguments] { return Rotate(context, arguments->yes); };
+  });
+  CLI::App* rewrap =
+      AddVerb(*key, "rewrap", "Wrap the keys of a tenant's rows under a new key",
+              "The key-encryption key before it is destroyed: after it, older copies of\n"
+              "keys.db are worthless without a copy of the folder kek beside them. Rows are\n"
+              "not touched. The log gets a certificate that names the epoch which ended. A\n"
+              "change that was interrupted is finished first.");
+  rewrap
+      ->add_option("tenant", arguments->tenant,
+                   "The tenant (default: --tenant, or else all of them)")
+      ->type_name("");
+  rewrap->add_flag("-y,--yes", arguments->yes, "Do it without asking");
+  rewrap->callback([&context, &action, arguments] {
+    action = [&context, arguments] { return Rewrap(context, *arguments); };
   });
 
   CLI::App* verify = AddVerb(app, "verify", "Compare a memory with a cold refit, bit for bit",

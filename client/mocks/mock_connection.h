@@ -73,6 +73,7 @@ class MockConnection : public Connection {
               RestoreBackup,
               (const RestoreRequest&, const std::function<absl::StatusOr<std::string>()>&),
               (override));
+  MOCK_METHOD(absl::StatusOr<KeyRewrap>, RewrapKeys, (const std::string&), (override));
 };
 
 class MockInsertStream : public InsertStream {

@@ -419,4 +419,10 @@ void ToProto(const service::RestoreReply& from, v1::RestoreBackupResponse* to) {
   to->set_keys_destroyed(from.keys_destroyed);
 }
 
+void ToProto(const service::RewrapReply& from, v1::RewrapKeysResponse* to) {
+  to->set_keys(from.keys);
+  to->set_epoch(from.epoch);
+  to->set_certificate_id(from.certificate_id);
+}
+
 }  // namespace lethe::rpc

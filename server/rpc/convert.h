@@ -48,6 +48,7 @@ void ToProto(const service::InclusionProofReply& from, v1::InclusionProof* to);
 void ToProto(const service::ConsistencyProofReply& from, v1::ConsistencyProof* to);
 void ToProto(const service::RotateKeyReply& from, v1::RotateKeyResponse* to);
 void ToProto(const service::RestoreReply& from, v1::RestoreBackupResponse* to);
+void ToProto(const service::RewrapReply& from, v1::RewrapKeysResponse* to);
 
 }  // namespace lethe::rpc
 

@@ -188,6 +188,10 @@ CertificateHandlers::CertificateHandlers(service::Service* service,
       "RotateKey", [service](const auto&, const CallOptions& call, auto* response) {
         return Answer(service->RotateKey(call), response);
       });
+  Unary<v1::RewrapKeysRequest, v1::RewrapKeysResponse>(
+      "RewrapKeys", [service](const auto& request, const CallOptions& call, auto* response) {
+        return Answer(service->RewrapKeys(request.tenant(), call), response);
+      });
   Unary<v1::GetCertificateRequest, v1::Certificate>(
       "GetCertificate", [service](const auto& request, const CallOptions&, auto* response) {
         return Answer(service->GetCertificate(request.tenant(), request.id()), response);

@@ -72,13 +72,25 @@ std::vector<audit::StoreErasure> StoresOfErasure() {
 }
 
 std::vector<audit::StoreErasure> StoresOfDestruction(uint64_t keys,
-                                                     const store::KeysDestroyed& destroyed) {
+                                                     const store::KeysDestroyed& destroyed,
+                                                     bool copies_ended) {
   std::vector<audit::StoreErasure> stores = StoresWithoutKeys();
-  stores.insert(stores.begin() + 1,
-                Claim(audit::kStoreKeys, audit::kLevelKeyDestroyed,
-                      absl::StrCat(keys, " slots overwritten and read back; ", destroyed.bytes_read,
-                                   " bytes of the file of keys searched")));
+  std::string evidence = absl::StrCat(keys, " slots overwritten and read back; ",
+                                      destroyed.bytes_read, " bytes of the file of keys searched");
+  if (copies_ended) {
+    absl::StrAppend(&evidence,
+                    "; copies found there stay, and the key-encryption key that they are"
+                    " wrapped under is destroyed");
+  }
+  stores.insert(stores.begin() + 1, Claim(audit::kStoreKeys, audit::kLevelKeyDestroyed, evidence));
   return stores;
+}
+
+std::vector<audit::StoreErasure> StoresOfEpochs() {
+  return {
+      Claim(audit::kStoreKeys, audit::kLevelKeyDestroyed,
+            "key-encryption keys of earlier epochs destroyed and what lives wrapped anew: without"
+            " them an earlier copy of the file of keys cannot be unwrapped")};
 }
 
 std::vector<audit::StoreErasure> StoresOfClosing() {

@@ -31,8 +31,12 @@ audit::CertificateBody BaseBody(const std::string& origin,
 // What is claimed of each place that held the bytes: when the rows go, when their keys are
 // destroyed, when the tenant ends.
 std::vector<audit::StoreErasure> StoresOfErasure();
+// `copies_ended`: copies stayed in the file of keys, and the KEK that they need is destroyed.
 std::vector<audit::StoreErasure> StoresOfDestruction(uint64_t keys,
-                                                     const store::KeysDestroyed& destroyed);
+                                                     const store::KeysDestroyed& destroyed,
+                                                     bool copies_ended);
+// When key-encryption keys are destroyed and no erasure is concerned.
+std::vector<audit::StoreErasure> StoresOfEpochs();
 std::vector<audit::StoreErasure> StoresOfClosing();
 std::vector<audit::StoreErasure> StoresOfRestoration();
 

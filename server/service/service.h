@@ -155,6 +155,8 @@ class Service {
   // way is finished. Tenants are neither made nor deleted meanwhile. Stops, with what still_wanted
   // says, where nobody waits for it any more.
   absl::StatusOr<RotateKeyReply> RotateKey(const CallOptions& call);
+  // A new key-encryption key for the tenant's rows (Tenant::Rewrap). Loads no memories.
+  absl::StatusOr<RewrapReply> RewrapKeys(const std::string& tenant, const CallOptions& call);
 
   absl::StatusOr<CertificateInfo> GetCertificate(const std::string& tenant, const std::string& id);
   // Of one memory (also a deleted one), or of all for an empty name.

@@ -109,6 +109,19 @@ absl::StatusOr<std::unique_ptr<audit::LogSource>> Service::OpenLog(const std::st
   return std::make_unique<HeldLog>(std::move(found), std::move(view));
 }
 
+absl::StatusOr<RewrapReply> Service::RewrapKeys(const std::string& tenant,
+                                                const CallOptions& call) {
+  LETHE_RETURN_IF_ERROR(CheckName("tenant", tenant));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  RewrapReply reply;
+  LETHE_RETURN_IF_ERROR(registry_.WithLog(tenant, call, [&](Tenant& opened) -> absl::Status {
+    LETHE_ASSIGN_OR_RETURN(reply, opened.Rewrap(call));
+    return absl::OkStatus();
+  }));
+  return reply;
+}
+
 absl::StatusOr<RotateKeyReply> Service::RotateKey(const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));

@@ -33,6 +33,7 @@ absl::StatusOr<std::unique_ptr<store::TenantStore>> OpenStore(const std::string&
       store::OpenTenantStore(
           directory, {.vault = options.vault,
                       .kms = options.kms,
+                      .keys = options.keys,
                       .expected_name = std::filesystem::path(directory).filename(),
                       .on_revived_keys = [&](uint64_t keys) {
                         options.log->Write(
@@ -149,6 +150,7 @@ absl::Status Tenant::Begin() {
   LETHE_ASSIGN_OR_RETURN(const store::TenantRecord record, store_->GetTenant());
   log_unclean_ = true;
   keys_pending_ = true;
+  named_epoch_.reset();
   if (record.state != store::TenantState::kOpen) gone_.store(true);
   LETHE_RETURN_IF_ERROR(OpenLog(record.state == store::TenantState::kClosed));
   switch (record.state) {
@@ -165,6 +167,7 @@ absl::Status Tenant::Begin() {
   }
   // What cannot be finished now is finished before the next answer that depends on it.
   FinishErasures().IgnoreError();
+  FinishRotation().IgnoreError();
   return absl::OkStatus();
 }
 

@@ -54,6 +54,7 @@ struct TenantOptions {
   // The folder of the tenants' keys (store/sqlite_tenant_store.h), and where their KEKs come from.
   std::string vault = {};
   store::KmsFactory kms = store::MakeFileKms;
+  store::KeyStoreOptions keys = {};
   // Compare every erasure bit for bit with a cold refit; its verdict is then BIT_IDENTICAL.
   bool refit_on_forget = false;
   // Whose cosignatures of checkpoints are taken.
@@ -142,6 +143,12 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   absl::StatusOr<CertificateInfo> GetCertificate(absl::string_view id);
   absl::StatusOr<Page<CertificateInfo>> ListCertificates(const std::string& memory,
                                                          const PageRequest& page);
+
+  // Wraps the keys of all rows under a new key-encryption key and destroys the old one, with a
+  // certificate that names its epoch; what an earlier call left is finished first. Older copies of
+  // the file of keys are worthless afterwards. UNAVAILABLE when it stopped on the way: this call,
+  // or the next opening, goes on. Cost: that of TenantStore::RotateKeys; writers wait meanwhile.
+  absl::StatusOr<RewrapReply> Rewrap(const CallOptions& call);
 
   // Erases every memory, destroys every key of the tenant, appends the closing certificate, the
   // last, and closes the store. From the erasure on every other call returns NOT_FOUND; when the
@@ -335,6 +342,18 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // Destroys the keys of these, which are pending, and appends the certificate.
   absl::Status Shred(std::span<const store::PendingErasure> pending)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Finishes a change of the key-encryption key that was interrupted, and names the epochs that
+  // ended and that no certificate names yet in one of their own. OK with nothing to do.
+  absl::Status FinishRotation() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // The certificate, and its id; empty when every epoch that ended is named.
+  absl::StatusOr<std::string> NameEpochs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // The epochs that ended and that no certificate names, increasing, as many as one takes. Reads
+  // the log back to the last that names any, where a crash may have come behind it.
+  absl::StatusOr<std::vector<uint64_t>> UnnamedEpochs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::StatusOr<uint64_t> LastNamedEpoch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // After the certificate that names these.
+  void EpochsNamed(const std::vector<uint64_t>& epochs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  void LogRewrapped(const store::KeysRewrapped& rewrapped, absl::string_view reason) const;
   // What the log says about the keys of an erasure that is finished.
   absl::StatusOr<Destruction> DestructionOf(absl::string_view certificate_id)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
@@ -359,6 +378,8 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   bool log_unclean_ ABSL_GUARDED_BY(writer_) = true;
   // Keys of erased rows may wait to be destroyed, for the same two reasons.
   bool keys_pending_ ABSL_GUARDED_BY(writer_) = true;
+  // The largest epoch that a certificate names, as far as it matters; not known after an opening.
+  std::optional<uint64_t> named_epoch_ ABSL_GUARDED_BY(writer_);
 
   mutable Mutex map_mutex_;
   std::map<std::string, MemoryPtr> memories_ ABSL_GUARDED_BY(map_mutex_);

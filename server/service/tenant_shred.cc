@@ -59,8 +59,16 @@ absl::Status Tenant::FinishErasures() {
 absl::Status Tenant::Shred(std::span<const store::PendingErasure> pending) {
   const uint64_t through = pending.back().sequence;
   LETHE_ASSIGN_OR_RETURN(const store::KeysDestroyed destroyed, store_->DestroyPendingKeys(through));
-  // Destroyed and not shown to be gone is not good enough for a certificate.
-  LETHE_RETURN_IF_ERROR(destroyed.evidence);
+  // Destroyed and not shown to be gone is not good enough for a certificate. Copies that cannot be
+  // removed are worthless once the KEK that they need has ended.
+  const bool copies = absl::IsDataLoss(destroyed.evidence);
+  if (copies) {
+    LETHE_ASSIGN_OR_RETURN(const store::KeysRewrapped rewrapped, store_->RotateKeys());
+    LogRewrapped(rewrapped, destroyed.evidence.message());
+  } else {
+    LETHE_RETURN_IF_ERROR(destroyed.evidence);
+  }
+  LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> epochs, UnnamedEpochs());
   LETHE_ASSIGN_OR_RETURN(const store::LogHead head, store_->GetLogHead());
   const int64_t now = NowMicros();
   audit::CertificateBody body =
@@ -70,8 +78,9 @@ absl::Status Tenant::Shred(std::span<const store::PendingErasure> pending) {
   audit::KeyDestruction destruction;
   destruction.erasures = audit::SequenceSpan{.first = pending.front().sequence, .last = through};
   for (const store::PendingErasure& erasure : pending) destruction.keys += erasure.keys;
+  destruction.epochs = epochs;
   body.destruction = destruction;
-  body.stores = StoresOfDestruction(destruction.keys, destroyed);
+  body.stores = StoresOfDestruction(destruction.keys, destroyed, copies);
   LETHE_ASSIGN_OR_RETURN(const store::CertificateAppend certificate,
                          SignForStore(body, head, *signer_, nullptr, "", "", now));
   LETHE_RETURN_IF_ERROR(store_->AppendShredded(certificate, through));
@@ -80,6 +89,7 @@ absl::Status Tenant::Shred(std::span<const store::PendingErasure> pending) {
                       {{"tenant", record_.name},
                        {"keys", static_cast<int64_t>(destruction.keys)},
                        {"certificate", certificate.record.id}});
+  EpochsNamed(epochs);
   return absl::OkStatus();
 }
 

@@ -323,6 +323,12 @@ struct ConsistencyProofReply {
   std::vector<std::string> hashes;
 };
 
+struct RewrapReply {
+  uint64_t keys = 0;   // wrapped under the new key-encryption key
+  uint32_t epoch = 0;  // of that
+  std::string certificate_id;
+};
+
 struct RotateKeyReply {
   bool complete = false;
   uint64_t handed_over = 0;

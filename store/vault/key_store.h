@@ -97,8 +97,9 @@ struct DestroyResult {
   // OK: every row was read back as zeros, the write-ahead log is empty, and the raw bytes of the
   // file hold neither a piece of the wrapped keys (of those destroyed by this call) nor a header of
   // the slots. Otherwise the keys are destroyed all the same, what remains to be done is in the
-  // message, and repeating the call tries again. DATA_LOSS: a copy is there and could not be
-  // removed.
+  // message, and repeating the call tries again. DATA_LOSS: every row was read back as zeros, but a
+  // copy stands elsewhere in the file and could not be removed; Rotate makes it worthless.
+  // INTERNAL: a row does not read as zeros.
   absl::Status evidence;
   uint64_t bytes_read = 0;  // of the raw file, by the searches that the evidence rests on
   bool rewritten = false;   // VACUUM was needed

@@ -123,6 +123,9 @@ absl::StatusOr<RotationResult> KeyStore::FinishRotation() {
     after = batch.back().slot;
     LETHE_ASSIGN_OR_RETURN(const uint64_t rewrapped, RewrapBatch(current, batch));
     result.rewrapped += rewrapped;
+    // So that the log does not grow to the size of the file. Nothing is lost by one that fails
+    // here.
+    if (db_->wal_bytes() > options_.wal_checkpoint_bytes) db_->CheckpointTruncate().IgnoreError();
   }
   // Before the KMS is asked, or a crash right after it would leave nobody who knows.
   LETHE_RETURN_IF_ERROR(MarkEnding(epochs));

@@ -132,6 +132,30 @@ TEST_F(LogCommandTest, KeysAreListedWithWhatTheySign) {
   EXPECT_EQ(Json::parse(Run({"log", "key", "t", "-o", "json"}).out)[0]["vkey"], server_->vkey());
 }
 
+TEST_F(LogCommandTest, ARewrapNeedsConsentAndGoesOnWithTheOthers) {
+  server_->tenants["u"];
+  server_->tenants["v"];
+  const CliResult refused = Run({"key", "rewrap"});
+  EXPECT_EQ(refused.status, kExitUsage);
+  EXPECT_THAT(refused.err, HasSubstr("3 tenant(s)"));
+  EXPECT_THAT(refused.err, HasSubstr("worthless"));
+  EXPECT_THAT(server_->calls, Not(Contains("RewrapKeys")));
+  const CliResult one = Run({"key", "rewrap", "t", "-y", "-o", "json"});
+  EXPECT_EQ(one.status, kExitOk);
+  ASSERT_EQ(Json::parse(one.out).size(), 1u);
+  EXPECT_EQ(Json::parse(one.out)[0]["epoch"], 2);
+  EXPECT_EQ(
+      Json::parse(Run({"key", "rewrap", "--tenant", "u", "-y", "-o", "json"}).out)[0]["tenant"],
+      "u");
+  EXPECT_EQ(Run({"key", "rewrap", "nobody", "-y"}).status, kExitRpcBase + 5);
+  server_->pending = {"u"};
+  const CliResult all = Run({"key", "rewrap", "-y", "-o", "json"});
+  EXPECT_EQ(all.status, kExitRpcBase + 14);
+  EXPECT_THAT(all.err, HasSubstr("u: not done"));
+  ASSERT_EQ(Json::parse(all.out).size(), 2u);
+  EXPECT_EQ(Json::parse(all.out)[1]["tenant"], "v");
+}
+
 TEST_F(LogCommandTest, ARotationNeedsConsentAndSaysWhatIsLeft) {
   const CliResult refused = Run({"key", "rotate"});
   EXPECT_EQ(refused.status, kExitUsage);

@@ -644,6 +644,15 @@ absl::StatusOr<RestoreResult> FakeConnection::RestoreBackup(
                        .keys_destroyed = 345};
 }
 
+absl::StatusOr<KeyRewrap> FakeConnection::RewrapKeys(const std::string& tenant) {
+  LETHE_RETURN_IF_ERROR(Called("RewrapKeys"));
+  if (tenants.count(tenant) == 0) return absl::NotFoundError("tenant: there is none");
+  if (std::find(pending.begin(), pending.end(), tenant) != pending.end()) {
+    return absl::UnavailableError("tenant: is quarantined");
+  }
+  return KeyRewrap{.keys = 12, .epoch = 2, .certificate_id = std::string(64, 'c')};
+}
+
 absl::StatusOr<Certificate> FakeConnection::GetCertificate(const std::string&,
                                                            const std::string& id) {
   LETHE_RETURN_IF_ERROR(Called("GetCertificate"));

@@ -98,6 +98,7 @@ class FakeConnection : public Connection {
   absl::StatusOr<RestoreResult> RestoreBackup(
       const RestoreRequest& request,
       const std::function<absl::StatusOr<std::string>()>& next) override;
+  absl::StatusOr<KeyRewrap> RewrapKeys(const std::string& tenant) override;
 
  private:
   friend class FakeInsertStream;

@@ -93,6 +93,14 @@ class CertificateFake : public v1::CertificateService::Service {
     response->add_pending("x");
     return script.Next("RotateKey");
   }
+  grpc::Status RewrapKeys(grpc::ServerContext*,
+                          const v1::RewrapKeysRequest* request,
+                          v1::RewrapKeysResponse* response) override {
+    response->set_keys(12);
+    response->set_epoch(7);
+    response->set_certificate_id(request->tenant());
+    return script.Next("RewrapKeys");
+  }
   grpc::Status Export(grpc::ServerContext* context,
                       const v1::ExportRequest* request,
                       grpc::ServerWriter<v1::ExportPiece>* writer) override {
@@ -240,6 +248,11 @@ TEST_F(GrpcLogTest, ValuesCrossTheWire) {
   EXPECT_TRUE(rotation->complete);
   EXPECT_EQ(rotation->handed_over, 3u);
   EXPECT_THAT(rotation->pending, ElementsAre("x"));
+  const auto rewrap = client_->RewrapKeys("t");
+  ASSERT_TRUE(rewrap.ok());
+  EXPECT_EQ(rewrap->keys, 12u);
+  EXPECT_EQ(rewrap->epoch, 7u);
+  EXPECT_EQ(rewrap->certificate_id, "t");
 
   const auto verification = client_->Verify({"t", "m"});
   ASSERT_TRUE(verification.ok());
@@ -267,6 +280,7 @@ TEST_F(GrpcLogTest, OnlyWhatIsSafeIsRepeated) {
   Done(0, 0);
   const std::vector<std::pair<std::string, std::function<absl::Status()>>> not_safe = {
       {"RotateKey", [&] { return client_->RotateKey().status(); }},
+      {"RewrapKeys", [&] { return client_->RewrapKeys("t").status(); }},
       {"Verify",
        [&] {
          return client_->Verify({"t", "m"}).status();

@@ -159,6 +159,18 @@ refused 6 "$bin/lethe-verify" consistency rotated.tar certificates.tar --key "$k
 status 0 lethe forget --subject person-7 --yes -o json --request-id first-request
 equal "replayed after a restart" "$(field replayed <said)" true
 
+# A new key-encryption key: the old one is gone, the rows are read, the log names its epoch.
+equal "KEK files" "$(ls data/vault/*/kek)" kek-0000000001
+status 1 lethe key rewrap
+status 0 lethe key rewrap --yes
+equal "KEK files after a rewrap" "$(ls data/vault/*/kek)" kek-0000000002
+status 0 lethe export clinic --to rewrapped.tar
+status 0 "$bin/lethe-verify" export rewrapped.tar --key "$key"
+status 0 tar -xOf rewrapped.tar summary.jsonl
+said '"destroyed_epochs":[1]'
+status 0 lethe memory describe --refit -o json
+equal "digest after a rewrap" "$(digest)" "$left"
+
 # A server that never saw the forgotten tokens.
 lethed_kill
 lethed_start "$work/data"

@@ -158,7 +158,7 @@ uint64_t Total(const svdd::PartitionCounts& partition);
 // Verifies the whole log of tenant "t" with its published key and returns the statements.
 std::vector<audit::CertificateBody> VerifiedLog(Harness& service);
 // VerifiedLog without the certificates about destroyed keys. Expects that each erasure is followed
-// by exactly one of them that covers it, and that each of them covers an erasure.
+// by exactly one of them that covers it, and that each of them covers an erasure or ends an epoch.
 std::vector<audit::CertificateBody> ErasureLog(Harness& service);
 
 // How many tokens a memory holds.

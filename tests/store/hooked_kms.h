@@ -21,6 +21,11 @@ struct KmsHooks {
   absl::Status wrap;                                 // not OK: what Wrap answers
   std::function<void()> destroyed_all = [] {};       // after DestroyAll
   std::function<absl::Status()> before_destroy_all;  // not OK: what DestroyAll answers
+  // Around Rotate, Wrap and Destroy: "before rotate", "after rotate" and so on. Not OK: what they
+  // answer.
+  std::function<absl::Status(const std::string& step)> at = [](const std::string&) {
+    return absl::OkStatus();
+  };
 };
 
 class HookedKms final : public Kms {
@@ -33,14 +38,24 @@ class HookedKms final : public Kms {
   absl::StatusOr<std::vector<std::string>> Wrap(uint32_t epoch,
                                                 std::span<const KeyToWrap> keys) override {
     LETHE_RETURN_IF_ERROR(hooks_->wrap);
+    LETHE_RETURN_IF_ERROR(hooks_->at("before wrap"));
     return inner_->Wrap(epoch, keys);
   }
   absl::StatusOr<std::vector<SecretBytes>> Unwrap(uint32_t epoch,
                                                   std::span<const KeyToUnwrap> keys) override {
     return inner_->Unwrap(epoch, keys);
   }
-  absl::StatusOr<uint32_t> Rotate() override { return inner_->Rotate(); }
-  absl::Status Destroy(uint32_t epoch) override { return inner_->Destroy(epoch); }
+  absl::StatusOr<uint32_t> Rotate() override {
+    LETHE_RETURN_IF_ERROR(hooks_->at("before rotate"));
+    LETHE_ASSIGN_OR_RETURN(const uint32_t epoch, inner_->Rotate());
+    LETHE_RETURN_IF_ERROR(hooks_->at("after rotate"));
+    return epoch;
+  }
+  absl::Status Destroy(uint32_t epoch) override {
+    LETHE_RETURN_IF_ERROR(hooks_->at("before destroy"));
+    LETHE_RETURN_IF_ERROR(inner_->Destroy(epoch));
+    return hooks_->at("after destroy");
+  }
   absl::Status DestroyAll() override {
     if (hooks_->before_destroy_all) LETHE_RETURN_IF_ERROR(hooks_->before_destroy_all());
     LETHE_RETURN_IF_ERROR(inner_->DestroyAll());

@@ -245,6 +245,30 @@ TEST_F(SqliteTenantStoreTest, AfterAFailedCommitTheRequestTellsWhatHappened) {
   ExpectLogIsChained(WholeLog(*store_));
 }
 
+// Whatever became of it, this connection is not gone on with.
+TEST_F(SqliteTenantStoreTest, AClosingWhoseFileCannotBeWrittenAnewIsTakenUpByOpeningIt) {
+  ASSERT_OK(Insert({TestRow(1, "a"), TestRow(2, "b")}));
+  ASSERT_OK(store_->BeginClose());
+  ASSERT_OK(store_->DestroyAllKeys());
+  const CertificateAppend closing = NextCertificate(*store_->GetLogHead());
+  int failed = 0;
+  for (uint64_t limit_bytes = 0; limit_bytes < 200'000; limit_bytes += 10'000) {
+    SCOPED_TRACE(limit_bytes);
+    absl::Status status;
+    {
+      const ScopedFileLimit limit(limit_bytes);
+      status = store_->FinishClose(closing);
+    }
+    if (status.ok()) break;
+    ++failed;
+    EXPECT_CODE(store_->Health(), absl::StatusCode::kUnavailable);
+    Open();
+    EXPECT_EQ(Raw("PRAGMA integrity_check"), "ok");
+  }
+  EXPECT_GE(failed, 2);
+  EXPECT_EQ(store_->GetTenant()->state, TenantState::kClosed);
+}
+
 TEST_F(SqliteTenantStoreTest, AnEraseStandsWhenItsCheckpointFails) {
   std::vector<TokenRow> rows;
   for (uint64_t i = 1; i <= 40; ++i) {
