@@ -29,6 +29,15 @@ std::string FileOf(const std::string& dir) { return absl::StrCat(dir, "/tenant.d
 constexpr absl::string_view kOlderAdvice =
     "; put the present tenant.db back, or restore a backup, which does the erasures again";
 
+// The structure of every page. What rows say is shown by their seals when they are read, and what
+// an index has lost by the others then.
+absl::Status CheckPages(Database& database) {
+  LETHE_ASSIGN_OR_RETURN(const std::string found, database.QueryText("PRAGMA quick_check(1)"));
+  if (found == "ok") return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(database.path(), ": damaged, as SQLite finds: ", found,
+                                          "; restore the tenant from a backup"));
+}
+
 // That the log continues the anchor, which a crash may have left an entry behind, and a copy that
 // was put back any number of them; it then follows.
 absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, Anchor& anchor) {
@@ -149,6 +158,7 @@ absl::StatusOr<TenantFile> OpenTenantFile(const std::string& dir,
         absl::StrCat(file.database->path(), ": is the file of another tenant, '", record.name,
                      "'; put this tenant's file in its place"));
   }
+  LETHE_RETURN_IF_ERROR(CheckPages(*file.database));
   LETHE_RETURN_IF_ERROR(CertificateLog(file.database.get(), record.log_origin).CheckWhole());
   return file;
 }
