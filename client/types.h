@@ -408,52 +408,54 @@ struct RestoreResult {
   uint64_t unreadable = 0;     // tokens that no erasure named, lost with their keys
   uint64_t memories_removed = 0;
   uint64_t keys_destroyed = 0;  // of rows that came after the copy
-  // A new key-encryption key for the rows of one tenant.
-  struct KeyRewrap {
-    uint64_t keys = 0;           // of rows, wrapped under the new key
-    uint32_t epoch = 0;          // its number
-    std::string certificate_id;  // names the epochs that ended
-  };
+};
 
-  struct KeyRotation {
-    bool complete = false;     // every log that opens has handed over; the old key is destroyed
-    uint64_t handed_over = 0;  // logs
-    std::vector<std::string> pending;  // tenants that could not; the old key is kept for them
-  };
+// A new key-encryption key for the rows of one tenant.
+struct KeyRewrap {
+  uint64_t keys = 0;           // of rows, wrapped under the new key
+  uint32_t epoch = 0;          // its number
+  std::string certificate_id;  // names the epochs that ended
+};
 
-  // A cold refit, compared bit for bit with what was served.
-  struct Verification {
-    Verdict verdict = Verdict::kUnspecified;
-    bool bits_equal = false;
-    double deviation = 0.0;
-    std::string certificate_id;
-    uint64_t sequence = 0;
-    std::string state_digest;  // of what is served now
-    Partition partition;
-    MemoryPhase phase = MemoryPhase::kUnspecified;
-  };
+struct KeyRotation {
+  bool complete = false;     // every log that opens has handed over; the old key is destroyed
+  uint64_t handed_over = 0;  // logs
+  std::vector<std::string> pending;  // tenants that could not; the old key is kept for them
+};
 
-  // One page of a listing. page_size 0 leaves the choice to the server.
-  struct PageRequest {
-    uint32_t page_size = 0;
-    std::string page_token = {};
-  };
-  template <typename T>
-  struct Page {
-    std::vector<T> items;
-    std::string next_page_token;  // empty: the last page
-  };
+// A cold refit, compared bit for bit with what was served.
+struct Verification {
+  Verdict verdict = Verdict::kUnspecified;
+  bool bits_equal = false;
+  double deviation = 0.0;
+  std::string certificate_id;
+  uint64_t sequence = 0;
+  std::string state_digest;  // of what is served now
+  Partition partition;
+  MemoryPhase phase = MemoryPhase::kUnspecified;
+};
 
-  // Upper-case words of the wire for an enumerator, without its prefix: "ACTIVE", "BIT_IDENTICAL".
-  std::string ToString(Kernel::Kind kind);  // "rbf", "laplacian", "exp_dot"
-  std::string ToString(DuplicatesPolicy policy);
-  std::string ToString(MemoryPhase phase);
-  std::string ToString(Verdict verdict);
-  std::string ToString(InsertOutcome outcome);
-  std::string ToString(QueryPosition position);
+// One page of a listing. page_size 0 leaves the choice to the server.
+struct PageRequest {
+  uint32_t page_size = 0;
+  std::string page_token = {};
+};
+template <typename T>
+struct Page {
+  std::vector<T> items;
+  std::string next_page_token;  // empty: the last page
+};
 
-  // 128 random bits as 32 hex digits.
-  std::string NewRequestId();
+// Upper-case words of the wire for an enumerator, without its prefix: "ACTIVE", "BIT_IDENTICAL".
+std::string ToString(Kernel::Kind kind);  // "rbf", "laplacian", "exp_dot"
+std::string ToString(DuplicatesPolicy policy);
+std::string ToString(MemoryPhase phase);
+std::string ToString(Verdict verdict);
+std::string ToString(InsertOutcome outcome);
+std::string ToString(QueryPosition position);
+
+// 128 random bits as 32 hex digits.
+std::string NewRequestId();
 
 }  // namespace lethe::client
 

@@ -20,6 +20,8 @@ namespace {
 
 constexpr size_t kHelpColumns = 80;
 constexpr size_t kMaxOriginBytes = 100;
+constexpr uint64_t kLeastBallast = uint64_t{16} << 20;
+constexpr uint64_t kMostBallast = uint64_t{1} << 40;
 // A note has at most 100 signatures, the log's included.
 constexpr size_t kMaxWitnesses = 64;
 
@@ -145,6 +147,10 @@ absl::Status CheckAddress(absl::string_view flag,
 absl::Status Validate(const Config& config) {
   if (config.data.empty()) return absl::InvalidArgumentError("--data: is empty");
   LETHE_RETURN_IF_ERROR(CheckOrigin(config.origin));
+  if (config.ballast != 0 && (config.ballast < kLeastBallast || config.ballast > kMostBallast)) {
+    return absl::InvalidArgumentError(
+        "--ballast: must be 0 for none, or 16MiB to 1TiB, so that an erasure finds room in it");
+  }
   LETHE_RETURN_IF_ERROR(CheckAddress("--listen", config.listen, "read and erase",
                                      config.allow_insecure_non_loopback));
   if (config.http_listen.empty()) return absl::OkStatus();
@@ -160,6 +166,7 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
   std::vector<std::string> witnesses;
   std::string max_open_tenants;
   std::string memory_limit;
+  std::string ballast = "64MiB";
   bool version = false;
   // CLI11 reports by exceptions; none leaves this function.
   try {
@@ -226,6 +233,12 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
                    "Default half of the machine's or the cgroup's.")
         ->option_text("BYTES")
         ->envname("LETHE_MEMORY_LIMIT");
+    app.add_option("--ballast", ballast,
+                   "Room on the disk that is kept in a file for erasures, which give it up when "
+                   "they find the disk full; inserts are refused until there is room again. 0 for "
+                   "none. Default 64MiB.")
+        ->option_text("SIZE")
+        ->envname("LETHE_BALLAST");
     app.add_option(
            "--log-level", level,
            "Lowest level of the log on stderr: debug, info, warning or error. Default info.")
@@ -264,6 +277,7 @@ absl::StatusOr<std::variant<Config, PrintAndExit>> ParseCommandLine(
   if (!memory_limit.empty()) {
     LETHE_ASSIGN_OR_RETURN(config.memory_limit, ParseBytes("--memory-limit", memory_limit));
   }
+  LETHE_ASSIGN_OR_RETURN(config.ballast, ParseBytes("--ballast", ballast));
   LETHE_RETURN_IF_ERROR(Validate(config));
   return config;
 }

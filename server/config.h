@@ -43,6 +43,8 @@ struct Config {
   // --memory-limit, LETHE_MEMORY_LIMIT: bytes that open tenants may take; absent: half of what
   // there is.
   std::optional<uint64_t> memory_limit = {};
+  // --ballast, LETHE_BALLAST: bytes on the disk that are kept for erasures; 0 for none.
+  uint64_t ballast = uint64_t{64} << 20;
   // --log-level, LETHE_LOG_LEVEL: lines of this level and above are written.
   service::LogLevel log_level = service::LogLevel::kInfo;
 };

@@ -78,6 +78,7 @@ absl::Status Serve(const Config& config,
   service_options.tenant.witnesses = config.witnesses;
   service_options.tenant.log = &log;
   service_options.limits = limits;
+  service_options.ballast_bytes = config.ballast;
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<service::Service> service,
                          service::Service::Open(service_options));
   // Until here a signal ended the process at once, which is as safe as kill -9 and does not make

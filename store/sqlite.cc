@@ -14,6 +14,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/disk_full.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 
@@ -81,6 +82,16 @@ absl::Status PrepareFile(const std::string& path, Database::Mode mode) {
 uint64_t FileBytes(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
+}
+
+// Where a write meets a full disk SQLite says FULL; where an fsync or the making of a file does, it
+// is an I/O error like others, and the system's number tells.
+bool IsFull(sqlite3* handle, int code) {
+  const int primary = code & 0xff;
+  if (primary == SQLITE_FULL) return true;
+  if (handle == nullptr || (primary != SQLITE_IOERR && primary != SQLITE_CANTOPEN)) return false;
+  const int error = sqlite3_system_errno(handle);
+  return error == ENOSPC || error == EDQUOT;
 }
 
 int RememberWalSize(void* wal_pages, sqlite3*, const char*, int pages) {
@@ -301,16 +312,21 @@ Database::~Database() {
 }
 
 absl::Status Database::Error(int code, absl::string_view doing) const {
-  return absl::Status(CodeOf(code),
+  absl::Status status(CodeOf(code),
                       absl::StrCat(path_, ": ", doing, ": ",
                                    handle_ == nullptr ? "out of memory" : sqlite3_errmsg(handle_),
                                    " (SQLite code ", code, ")"));
+  return IsFull(handle_, code) ? MarkDiskFull(std::move(status)) : status;
 }
 
 void Database::MarkUnusable(absl::string_view reason) {
   if (!health_.ok()) return;
   health_ = absl::UnavailableError(
       absl::StrCat(path_, ": ", reason, "; close and open the file again to learn what it holds"));
+  // The error that made it so is the connection's last one.
+  if (IsFull(handle_, sqlite3_extended_errcode(handle_))) {
+    health_ = MarkDiskFull(std::move(health_));
+  }
 }
 
 void Database::Return(std::string sql, sqlite3_stmt* statement) {
@@ -461,8 +477,10 @@ absl::Status Transaction::Commit() {
     database_ = nullptr;
     return absl::OkStatus();
   }
-  absl::Status status = Indeterminate(absl::StrCat("COMMIT failed, its outcome is unknown: ",
-                                                   database->Error(code, "COMMIT").message()));
+  const absl::Status error = database->Error(code, "COMMIT");
+  absl::Status status =
+      Indeterminate(absl::StrCat("COMMIT failed, its outcome is unknown: ", error.message()));
+  if (IsDiskFull(error)) status = MarkDiskFull(std::move(status));
   database->MarkUnusable("a COMMIT failed");
   return status;  // the destructor rolls back what SQLite left open
 }

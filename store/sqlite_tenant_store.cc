@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/disk_full.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "store/anchor.h"
@@ -259,7 +260,10 @@ absl::Status SqliteTenant::ChangeWith(Kind kind,
   behind_ = absl::UnavailableError(
       absl::StrCat("the anchor of the log could not follow it: ", status.message(),
                    "; close and open the tenant again"));
-  return Indeterminate(behind_.message());
+  absl::Status unknown = Indeterminate(behind_.message());
+  if (!IsDiskFull(status)) return unknown;
+  behind_ = MarkDiskFull(std::move(behind_));
+  return MarkDiskFull(std::move(unknown));
 }
 
 absl::StatusOr<TenantCopy> SqliteTenant::CopyTo(const std::string& path) {

@@ -10,8 +10,14 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/disk_full.h"
 
 namespace lethe {
+namespace {
+
+constexpr absl::string_view kDiskFullPayload = "lethe/disk-full";
+
+}  // namespace
 
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
   if (this == &other) return *this;
@@ -24,6 +30,16 @@ bool FileDescriptor::Close() {
   if (!valid()) return true;
   // Once only: Linux gives the number back even when it reports an error.
   return ::close(std::exchange(descriptor_, -1)) == 0;
+}
+
+bool IsDiskFull(const absl::Status& status) {
+  return status.GetPayload(kDiskFullPayload).has_value();
+}
+
+absl::Status MarkDiskFull(absl::Status status) {
+  LETHE_CHECK(!status.ok());
+  status.SetPayload(kDiskFullPayload, absl::Cord("1"));
+  return status;
 }
 
 absl::Status SystemError(int error, absl::string_view doing, const std::string& path) {
@@ -44,7 +60,7 @@ absl::Status SystemError(int error, absl::string_view doing, const std::string& 
       return absl::PermissionDeniedError(message);
     case ENOSPC:
     case EDQUOT:
-      return absl::ResourceExhaustedError(message);
+      return MarkDiskFull(absl::ResourceExhaustedError(message));
     default:
       return absl::UnavailableError(message);
   }

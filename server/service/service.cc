@@ -20,6 +20,19 @@ namespace {
 
 constexpr size_t kLogIdBytes = 8;
 
+// What these take on the disk: their content, and some for each in the indexes.
+uint64_t RoughBytes(const std::vector<std::vector<TokenInput>>& batches) {
+  constexpr uint64_t kTokenBytes = 512;
+  uint64_t bytes = 0;
+  for (const std::vector<TokenInput>& batch : batches) {
+    for (const TokenInput& token : batch) {
+      bytes += kTokenBytes + token.payload.size() +
+               sizeof(double) * (token.key.size() + token.value.size());
+    }
+  }
+  return bytes;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& options) {
@@ -28,7 +41,12 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& opt
                          store::DataDirectory::Open(options.data, options.vault));
   ServiceOptions resolved = options;
   resolved.tenant.vault = directory->vault_path();
-  std::unique_ptr<Service> service(new Service(std::move(resolved), std::move(directory)));
+  auto ballast =
+      std::make_unique<Ballast>(directory->path(), directory->vault_path(), options.ballast_bytes,
+                                options.ballast_disk, options.tenant.log);
+  resolved.tenant.ballast = ballast.get();
+  std::unique_ptr<Service> service(
+      new Service(std::move(resolved), std::move(directory), std::move(ballast)));
   LETHE_RETURN_IF_ERROR(service->OpenKeys());
   MutexLock lock(service->directory_mutex_);
   LETHE_RETURN_IF_ERROR(service->ListTenantsAtStart());
@@ -39,8 +57,11 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& opt
   return service;
 }
 
-Service::Service(ServiceOptions options, std::unique_ptr<store::DataDirectory> directory)
+Service::Service(ServiceOptions options,
+                 std::unique_ptr<store::DataDirectory> directory,
+                 std::unique_ptr<Ballast> ballast)
     : options_(std::move(options)),
+      ballast_(std::move(ballast)),
       directory_(std::move(directory)),
       registry_(
           options_.limits,
@@ -131,6 +152,7 @@ absl::StatusOr<TenantInfo> Service::CreateTenant(const std::string& name, const 
   LETHE_RETURN_IF_ERROR(CheckName("name", name));
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_RETURN_IF_ERROR(ballast_->Admit(0));
   MutexLock directory_lock(directory_mutex_);
   if (registry_.Contains(name)) {
     return absl::AlreadyExistsError("name: there is a tenant with this name");
@@ -153,7 +175,9 @@ absl::StatusOr<std::shared_ptr<Tenant>> Service::MakeTenant(const std::string& n
   record.create_time_micros = absl::ToUnixMicros(options_.tenant.now());
   LETHE_RETURN_IF_ERROR(directory_->CreateTenant(name, [&](const std::string& path) {
     return store::CreateTenantStore(path, record,
-                                    {.vault = options_.tenant.vault, .kms = options_.tenant.kms})
+                                    {.vault = options_.tenant.vault,
+                                     .kms = options_.tenant.kms,
+                                     .keys = options_.tenant.keys})
         .status();
   }));
   LETHE_ASSIGN_OR_RETURN(std::shared_ptr<Tenant> tenant,
@@ -249,6 +273,7 @@ absl::StatusOr<DeleteTenantReply> Service::DeleteTenant(const std::string& name,
   absl::StatusOr<DeleteTenantReply> reply = (*tenant)->Close(call);
   if ((*tenant)->closed()) MoveAway(name);
   if (!reply.ok()) return reply.status();
+  ballast_->Restore();
   options_.tenant.log->Write(LogLevel::kInfo, "tenant_deleted",
                              {{"tenant", name},
                               {"erased", static_cast<int64_t>(reply->erased_tokens)},
@@ -262,6 +287,7 @@ absl::StatusOr<MemoryInfo> Service::CreateMemory(const std::string& tenant,
                                                  const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_RETURN_IF_ERROR(ballast_->Admit(0));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
   return found->CreateMemory(name, config, call);
@@ -286,6 +312,7 @@ absl::StatusOr<DeleteMemoryReply> Service::DeleteMemory(const std::string& tenan
                                                         const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  ballast_->Restore();
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("name", name));
@@ -311,6 +338,7 @@ absl::StatusOr<std::vector<InsertReply>> Service::InsertBatches(
     const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_RETURN_IF_ERROR(ballast_->Admit(RoughBytes(batches)));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
@@ -327,6 +355,7 @@ absl::StatusOr<QueryReply> Service::Query(const QueryInput& input, const CallOpt
 absl::StatusOr<ForgetReply> Service::Forget(const ForgetInput& input, const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  ballast_->Restore();
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
@@ -336,6 +365,7 @@ absl::StatusOr<ForgetReply> Service::Forget(const ForgetInput& input, const Call
 absl::StatusOr<EvictReply> Service::Evict(const EvictInput& input, const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  ballast_->Restore();
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
@@ -345,6 +375,7 @@ absl::StatusOr<EvictReply> Service::Evict(const EvictInput& input, const CallOpt
 absl::StatusOr<EditReply> Service::Edit(EditInput input, const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  ballast_->Restore();
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));

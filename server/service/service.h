@@ -27,6 +27,7 @@
 #include "audit/backup_manifest.h"
 #include "audit/export.h"
 #include "core/base/mutex.h"
+#include "server/service/ballast.h"
 #include "server/service/paging.h"
 #include "server/service/signing_keys.h"
 #include "server/service/tenant.h"
@@ -45,6 +46,9 @@ struct ServiceOptions {
   std::string origin;      // first part of the names of new logs; "<origin>/log/<16 hex digits>"
   TenantOptions tenant;
   RotationFault rotation_fault = {};  // a seam for tests
+  // Bytes on the disk that are kept for erasures (ballast.h); 0 for none.
+  uint64_t ballast_bytes = 0;
+  BallastDisk* ballast_disk = SystemDisk();  // a seam for tests
   // Writes that may run or wait at a time, all tenants together.
   int max_waiting_writes = 256;
   RegistryLimits limits = {};
@@ -172,7 +176,9 @@ class Service {
   TenantRegistry::Counts OpenTenantCounts() const { return registry_.counts(); }
 
  private:
-  Service(ServiceOptions options, std::unique_ptr<store::DataDirectory> directory);
+  Service(ServiceOptions options,
+          std::unique_ptr<store::DataDirectory> directory,
+          std::unique_ptr<Ballast> ballast);
   absl::Status OpenKeys();
   absl::StatusOr<std::string> MakeBackup(
       const std::string& tenant,
@@ -223,6 +229,7 @@ class Service {
 
   const ServiceOptions options_;
   std::atomic<int> writes_{0};
+  const std::unique_ptr<Ballast> ballast_;  // tenants refer to it
 
   // Serialises the making and closing of tenants and rotations of the key.
   Mutex directory_mutex_;

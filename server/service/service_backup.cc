@@ -197,6 +197,7 @@ absl::StatusOr<RestoreReply> Service::RestoreFrom(
     const audit::BackupManifest& manifest,
     const CallOptions& call,
     absl::FunctionRef<absl::StatusOr<std::optional<std::string>>()> receive) {
+  LETHE_RETURN_IF_ERROR(ballast_->Admit(manifest.file_bytes));
   LETHE_RETURN_IF_ERROR(MayRestore(manifest, input.replace, call));
   const std::string path = directory_->NewTemporaryPath();
   const absl::Cleanup remove = [&path] { ::unlink(path.c_str()); };
@@ -277,6 +278,7 @@ absl::StatusOr<RestoreReply> Service::PutBack(const audit::BackupManifest& manif
         LETHE_ASSIGN_OR_RETURN(report, store::RestoreTenantStore(folder,
                                                                  {.vault = options_.tenant.vault,
                                                                   .kms = options_.tenant.kms,
+                                                                  .keys = options_.tenant.keys,
                                                                   .expected_name = manifest.tenant},
                                                                  certify));
         return absl::OkStatus();

@@ -115,10 +115,11 @@ absl::StatusOr<RewrapReply> Service::RewrapKeys(const std::string& tenant,
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
   RewrapReply reply;
-  LETHE_RETURN_IF_ERROR(registry_.WithLog(tenant, call, [&](Tenant& opened) -> absl::Status {
-    LETHE_ASSIGN_OR_RETURN(reply, opened.Rewrap(call));
-    return absl::OkStatus();
-  }));
+  LETHE_RETURN_IF_ERROR(registry_.WithLog(tenant, call, TenantRegistry::Room::kWait,
+                                          [&](Tenant& opened) -> absl::Status {
+                                            LETHE_ASSIGN_OR_RETURN(reply, opened.Rewrap(call));
+                                            return absl::OkStatus();
+                                          }));
   return reply;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "audit/random.h"
 #include "core/base/check.h"
+#include "core/base/disk_full.h"
 #include "core/base/status_macros.h"
 #include "server/service/certificates.h"
 #include "server/service/names.h"
@@ -28,19 +29,23 @@ absl::Status TenantGone() { return absl::NotFoundError("tenant: there is none wi
 
 absl::StatusOr<std::unique_ptr<store::TenantStore>> OpenStore(const std::string& directory,
                                                               const TenantOptions& options) {
-  LETHE_ASSIGN_OR_RETURN(
-      std::unique_ptr<store::TenantStore> opened,
-      store::OpenTenantStore(
-          directory, {.vault = options.vault,
-                      .kms = options.kms,
-                      .keys = options.keys,
-                      .expected_name = std::filesystem::path(directory).filename(),
-                      .on_revived_keys = [&](uint64_t keys) {
-                        options.log->Write(
-                            LogLevel::kError, "keys_revived",
-                            {{"tenant", std::filesystem::path(directory).filename().string()},
-                             {"keys", static_cast<int64_t>(keys)}});
-                      }}));
+  const std::string name = std::filesystem::path(directory).filename();
+  const store::SqliteTenantOptions store_options{
+      .vault = options.vault,
+      .kms = options.kms,
+      .keys = options.keys,
+      .expected_name = name,
+      .on_revived_keys = [&](uint64_t keys) {
+        options.log->Write(LogLevel::kError, "keys_revived",
+                           {{"tenant", name}, {"keys", static_cast<int64_t>(keys)}});
+      }};
+  absl::StatusOr<std::unique_ptr<store::TenantStore>> found =
+      store::OpenTenantStore(directory, store_options);
+  // What a crash left may have to be written down first, the anchor's last entry for example.
+  if (IsDiskFull(found.status()) && options.ballast != nullptr && options.ballast->Release(name)) {
+    found = store::OpenTenantStore(directory, store_options);
+  }
+  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<store::TenantStore> opened, std::move(found));
   return options.wrap_store ? options.wrap_store(std::move(opened)) : std::move(opened);
 }
 
@@ -122,8 +127,14 @@ MemoryInfo Tenant::InfoOf(const Memory& memory) const {
           .partition = state->snapshot->counts};
 }
 
+bool Tenant::MakeRoom() {
+  return std::exchange(disk_full_, false) && options_.ballast != nullptr &&
+         options_.ballast->Release(record_.name);
+}
+
 absl::Status Tenant::EnsureStore() {
   if (gone()) return TenantGone();
+  disk_full_ = false;
   if (store_ != nullptr && store_->Health().ok()) return absl::OkStatus();
   const absl::Status status = Reopen();
   return gone() ? TenantGone() : status;
@@ -167,6 +178,7 @@ absl::Status Tenant::Begin() {
   }
   // What cannot be finished now is finished before the next answer that depends on it.
   FinishErasures().IgnoreError();
+  if (store_ == nullptr) return absl::UnavailableError("it could not be opened a second time");
   FinishRotation().IgnoreError();
   return absl::OkStatus();
 }
@@ -261,6 +273,7 @@ absl::StatusOr<Tenant::MemoryPtr> Tenant::WritableMemory(absl::string_view name)
 
 absl::Status Tenant::StoreFailed(Memory* memory, const absl::Status& status) {
   if (memory != nullptr) memory->state.reset();
+  disk_full_ = disk_full_ || IsDiskFull(status);
   const std::string text(status.message());
   options_.log->Write(
       LogLevel::kError, "store_failed",

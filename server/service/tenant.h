@@ -15,6 +15,10 @@
 // the outcome of a write is unknown (repeat it: writes are idempotent) or the store cannot be
 // opened; RESOURCE_EXHAUSTED for a full disk; DATA_LOSS for damaged rows; INTERNAL for a state that
 // fails its checks, which is never served. Threads: safe.
+//
+// A full disk does not keep an erasure from being done as long as there is a ballast (ballast.h): a
+// step that meets it gives that up, opens the store again where its state is unknown, goes by what
+// stands in the log, and is tried once more (MakeRoom).
 #ifndef LETHE_SERVER_SERVICE_TENANT_H_
 #define LETHE_SERVER_SERVICE_TENANT_H_
 
@@ -38,6 +42,7 @@
 #include "audit/signer.h"
 #include "audit/witness.h"
 #include "core/base/mutex.h"
+#include "server/service/ballast.h"
 #include "server/service/event_log.h"
 #include "server/service/memory_state.h"
 #include "server/service/paging.h"
@@ -61,6 +66,8 @@ struct TenantOptions {
   std::vector<audit::WitnessKey> witnesses = {};
   // Required.
   EventLog* log = nullptr;
+  // What an erasure that finds the disk full gives up; null for none.
+  Ballast* ballast = nullptr;
   // Seams for tests: the clock, the independent check, the cold refit, what an eviction takes, a
   // core that cannot decide a state, a fault in what readers are given, a layer around each store
   // that is opened.
@@ -253,6 +260,9 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // Every write begins here: a store that is open, healthy and not closed.
   absl::Status EnsureStore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status Reopen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // After a step of an erasure failed and StoreFailed or Unfinished was told why. True: the disk
+  // was full, and there is room now; the step may be tried once more, behind EnsureStore.
+  bool MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // With a store just opened: checks the log and finishes what a crash left of erasures. A tenant
   // that was being closed is gone and waits for FinishClosing, unless its log is closed already.
   absl::Status Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
@@ -321,6 +331,30 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
                                const Erasure& erasure,
                                const Request& request,
                                MakeAnswer make_answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // From a state in RAM to the commit; nothing of it remains when it fails, unless the outcome is
+  // unknown.
+  absl::StatusOr<store::EraseResult> Commit(Memory& memory,
+                                            const Erasure& erasure,
+                                            const Request& request,
+                                            MakeAnswer make_answer,
+                                            PreparedErasure& prepared)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Commit once more, after MakeRoom, unless the log has the first one's certificate.
+  absl::StatusOr<store::EraseResult> CommitAgain(Memory& memory,
+                                                 const Erasure& erasure,
+                                                 const Request& request,
+                                                 MakeAnswer make_answer,
+                                                 PreparedErasure& prepared)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // The deletion of a memory, in the same two steps. The erasure is absent when it holds no token.
+  absl::StatusOr<store::EraseResult> CommitDeletion(Memory& memory,
+                                                    const std::optional<Erasure>& erasure,
+                                                    std::string& certificate_id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::StatusOr<store::EraseResult> CommitDeletionAgain(Memory& memory,
+                                                         const std::optional<Erasure>& erasure,
+                                                         std::string& certificate_id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // Erases in RAM, checks the result and signs what happened; nothing is stored or published yet.
   // When it fails the state has been dropped.
   absl::StatusOr<PreparedErasure> Prepare(Memory& memory, const Erasure& erasure)
@@ -337,6 +371,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // otherwise UNAVAILABLE, and the erasure may not be called done. Cost: nothing when it is known
   // that nothing is pending; else that of TenantStore::DestroyPendingKeys and an append.
   absl::Status FinishErasures() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::Status FinishErasuresOnce() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // Empties the write-ahead log unless it is known to hold no erased bytes. UNAVAILABLE.
   absl::Status CleanLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // Destroys the keys of these, which are pending, and appends the certificate.
@@ -363,6 +398,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // From the rows' end to the closing certificate, from wherever an earlier try stopped. The store
   // is given up, and the tenant closed, when it succeeds.
   absl::StatusOr<DeleteTenantReply> FinishClosing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::StatusOr<DeleteTenantReply> FinishClosingOnce() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
   const std::string directory_;
   const TenantOptions options_;
@@ -378,6 +414,8 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   bool log_unclean_ ABSL_GUARDED_BY(writer_) = true;
   // Keys of erased rows may wait to be destroyed, for the same two reasons.
   bool keys_pending_ ABSL_GUARDED_BY(writer_) = true;
+  // A step failed because the disk was full, since the last EnsureStore.
+  bool disk_full_ ABSL_GUARDED_BY(writer_) = false;
   // The largest epoch that a certificate names, as far as it matters; not known after an opening.
   std::optional<uint64_t> named_epoch_ ABSL_GUARDED_BY(writer_);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "audit/commitments.h"
 #include "audit/random.h"
+#include "core/base/disk_full.h"
 #include "core/base/status_macros.h"
 #include "server/service/certificates.h"
 #include "server/service/eviction_check.h"
@@ -61,9 +62,16 @@ absl::Status Tenant::AnswerWithoutChange(const Memory& memory,
                                          const Answer& answer) {
   LETHE_RETURN_IF_ERROR(FinishErasures());
   if (request.id.empty()) return absl::OkStatus();
-  const absl::Status status =
-      store_->RecordRequest(MakeRequest(request, memory.uid, answer, NowMicros()));
-  return status.ok() ? status : StoreFailed(nullptr, status);
+  const store::RequestRecord record = MakeRequest(request, memory.uid, answer, NowMicros());
+  absl::Status status = store_->RecordRequest(record);
+  if (status.ok()) return status;
+  const absl::Status failed = StoreFailed(nullptr, status);
+  if (!MakeRoom()) return failed;
+  LETHE_RETURN_IF_ERROR(EnsureStore());
+  status = store_->RecordRequest(record);
+  // By the first try, whose outcome was not known.
+  if (status.ok() || absl::IsAlreadyExists(status)) return absl::OkStatus();
+  return StoreFailed(nullptr, status);
 }
 
 absl::StatusOr<MemoryState::Foreseen> Tenant::Foresee(Memory& memory,
@@ -82,26 +90,62 @@ absl::StatusOr<Tenant::Erased> Tenant::Erase(Memory& memory,
   // Whatever ends this call before the store has committed, an exception included, must not leave a
   // state behind that differs from the stored rows.
   absl::Cleanup drop_state = [&memory] { memory.state.reset(); };
-  LETHE_ASSIGN_OR_RETURN(PreparedErasure prepared, Prepare(memory, erasure));
+  PreparedErasure prepared;
+  absl::StatusOr<store::EraseResult> result =
+      Commit(memory, erasure, request, make_answer, prepared);
+  if (!result.ok() && MakeRoom()) {
+    result = CommitAgain(memory, erasure, request, make_answer, prepared);
+  }
+  if (!result.ok()) return result.status();
+  std::move(drop_state).Cancel();
+  log_unclean_ = !result->checkpoint.ok();
+  disk_full_ = IsDiskFull(result->checkpoint);
+  keys_pending_ = true;
+  LETHE_RETURN_IF_ERROR(FinishErasures());
+  Erased erased{.receipt = std::move(prepared.receipt), .destruction = {}};
+  LETHE_ASSIGN_OR_RETURN(erased.destruction, DestructionOf(prepared.certificate.record.id));
+  return erased;
+}
+
+absl::StatusOr<store::EraseResult> Tenant::Commit(Memory& memory,
+                                                  const Erasure& erasure,
+                                                  const Request& request,
+                                                  MakeAnswer make_answer,
+                                                  PreparedErasure& prepared) {
+  LETHE_ASSIGN_OR_RETURN(prepared, Prepare(memory, erasure));
   const Answer answer = make_answer(prepared);
   store::EraseRequest erase;
   erase.memory_uid = memory.uid;
   erase.handles = erasure.handles;
   erase.replacements = ToRows(erasure.replacements);
-  erase.certificate = std::move(prepared.certificate);
+  erase.certificate = prepared.certificate;
   if (!request.id.empty()) erase.request = MakeRequest(request, memory.uid, answer, NowMicros());
   const absl::StatusOr<store::EraseResult> result = store_->EraseTokens(erase);
   if (!result.ok()) return StoreFailed(&memory, result.status());
   certificate_count_.fetch_add(1);
   if (!erasure.replacements.empty()) memory.next_handle = erasure.replacements.back().handle + 1;
   memory.published.Set(prepared.after);
-  std::move(drop_state).Cancel();
-  log_unclean_ = !result->checkpoint.ok();
-  keys_pending_ = true;
-  LETHE_RETURN_IF_ERROR(FinishErasures());
-  Erased erased{.receipt = std::move(prepared.receipt), .destruction = {}};
-  LETHE_ASSIGN_OR_RETURN(erased.destruction, DestructionOf(erase.certificate.record.id));
-  return erased;
+  return result;
+}
+
+absl::StatusOr<store::EraseResult> Tenant::CommitAgain(Memory& memory,
+                                                       const Erasure& erasure,
+                                                       const Request& request,
+                                                       MakeAnswer make_answer,
+                                                       PreparedErasure& prepared) {
+  LETHE_RETURN_IF_ERROR(EnsureStore());
+  const absl::Status found = store_->GetCertificate(prepared.certificate.record.id).status();
+  if (!found.ok() && !absl::IsNotFound(found)) return StoreFailed(&memory, found);
+  if (memory.state == nullptr) {
+    if (const absl::Status loaded = Load(memory); !loaded.ok()) {
+      return StoreFailed(&memory, loaded);
+    }
+  }
+  // It was committed: what was loaded is the state after it.
+  if (found.ok()) {
+    return store::EraseResult{erasure.handles.size(), absl::UnavailableError("not known")};
+  }
+  return Commit(memory, erasure, request, make_answer, prepared);
 }
 
 absl::Status Tenant::CompareWithRefit(Memory& memory,
@@ -197,6 +241,42 @@ absl::StatusOr<Tenant::PreparedErasure> Tenant::Prepare(Memory& memory, const Er
   return prepared;
 }
 
+absl::StatusOr<store::EraseResult> Tenant::CommitDeletion(Memory& memory,
+                                                          const std::optional<Erasure>& erasure,
+                                                          std::string& certificate_id) {
+  store::DeleteMemoryRequest request;
+  request.memory_uid = memory.uid;
+  if (erasure.has_value()) {
+    LETHE_ASSIGN_OR_RETURN(PreparedErasure prepared, Prepare(memory, *erasure));
+    certificate_id = prepared.certificate.record.id;
+    request.certificate = std::move(prepared.certificate);
+  }
+  absl::StatusOr<store::EraseResult> result = store_->DeleteMemory(request);
+  if (!result.ok()) return StoreFailed(&memory, result.status());
+  if (erasure.has_value()) certificate_count_.fetch_add(1);
+  return result;
+}
+
+absl::StatusOr<store::EraseResult> Tenant::CommitDeletionAgain(
+    Memory& memory,
+    const std::optional<Erasure>& erasure,
+    std::string& certificate_id) {
+  LETHE_RETURN_IF_ERROR(EnsureStore());
+  const absl::Status found = store_->GetMemory(memory.uid).status();
+  // It was committed, with its certificate.
+  if (absl::IsNotFound(found)) {
+    return store::EraseResult{erasure.has_value() ? erasure->handles.size() : 0,
+                              absl::UnavailableError("not known")};
+  }
+  if (!found.ok()) return StoreFailed(&memory, found);
+  if (memory.state == nullptr) {
+    if (const absl::Status loaded = Load(memory); !loaded.ok()) {
+      return StoreFailed(&memory, loaded);
+    }
+  }
+  return CommitDeletion(memory, erasure, certificate_id);
+}
+
 absl::StatusOr<DeleteMemoryReply> Tenant::DeleteMemory(absl::string_view name,
                                                        const CallOptions& call) {
   MutexLock lock(writer_);
@@ -207,27 +287,27 @@ absl::StatusOr<DeleteMemoryReply> Tenant::DeleteMemory(absl::string_view name,
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   absl::Cleanup drop_state = [&memory] { memory->state.reset(); };
   DeleteMemoryReply reply;
-  store::DeleteMemoryRequest request;
-  request.memory_uid = memory->uid;
   const std::span<const svdd::TokenHandle> all = memory->state->handles();
   reply.erased_tokens = all.size();
+  std::optional<Erasure> erasure;
   if (!all.empty()) {
-    const Erasure erasure{.handles = {all.begin(), all.end()},
-                          .counts = {.matched = all.size(), .erased = all.size()},
-                          .request_id = audit::RandomUid(),
-                          .subject = std::nullopt};
-    LETHE_ASSIGN_OR_RETURN(PreparedErasure prepared, Prepare(*memory, erasure));
-    reply.certificate_id = prepared.certificate.record.id;
-    request.certificate = std::move(prepared.certificate);
+    erasure = Erasure{.handles = {all.begin(), all.end()},
+                      .counts = {.matched = all.size(), .erased = all.size()},
+                      .request_id = audit::RandomUid(),
+                      .subject = std::nullopt};
   }
-  absl::StatusOr<store::EraseResult> result = store_->DeleteMemory(request);
-  if (!result.ok()) return StoreFailed(memory.get(), result.status());
-  if (request.certificate.has_value()) certificate_count_.fetch_add(1);
+  absl::StatusOr<store::EraseResult> result =
+      CommitDeletion(*memory, erasure, reply.certificate_id);
+  if (!result.ok() && MakeRoom()) {
+    result = CommitDeletionAgain(*memory, erasure, reply.certificate_id);
+  }
+  if (!result.ok()) return result.status();
   {
     MutexLock map_lock(map_mutex_);
     memories_.erase(memory->name);
   }
   log_unclean_ = !result->checkpoint.ok();
+  disk_full_ = IsDiskFull(result->checkpoint);
   keys_pending_ = true;
   LETHE_RETURN_IF_ERROR(FinishErasures());
   if (!reply.certificate_id.empty()) {

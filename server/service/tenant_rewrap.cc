@@ -117,9 +117,16 @@ absl::StatusOr<RewrapReply> Tenant::Rewrap(const CallOptions& call) {
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   LETHE_RETURN_IF_ERROR(FinishErasures());
   LETHE_RETURN_IF_ERROR(FinishRotation());
-  const absl::StatusOr<store::KeysRewrapped> rewrapped = store_->RotateKeys();
+  absl::StatusOr<store::KeysRewrapped> rewrapped = store_->RotateKeys();
   if (!rewrapped.ok()) {
     StoreFailed(nullptr, rewrapped.status()).IgnoreError();
+    if (MakeRoom()) {
+      LETHE_RETURN_IF_ERROR(EnsureStore());
+      rewrapped = store_->RotateKeys();
+      if (!rewrapped.ok()) StoreFailed(nullptr, rewrapped.status()).IgnoreError();
+    }
+  }
+  if (!rewrapped.ok()) {
     return absl::UnavailableError(
         "the keys are not all wrapped anew and the old key-encryption key may still be there; the "
         "server's log says why; send the same request again");

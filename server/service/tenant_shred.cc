@@ -7,6 +7,7 @@
 #include "audit/commitments.h"
 #include "audit/random.h"
 #include "audit/verify.h"
+#include "core/base/disk_full.h"
 #include "core/base/status_macros.h"
 #include "server/service/certificates.h"
 #include "server/service/tenant.h"
@@ -21,6 +22,7 @@ constexpr uint32_t kLookAhead = 8;
 }  // namespace
 
 absl::Status Tenant::Unfinished(absl::string_view event, const absl::Status& status) {
+  disk_full_ = disk_full_ || IsDiskFull(status);
   options_.log->Write(LogLevel::kError, event,
                       {{"tenant", record_.name},
                        {"code", static_cast<int64_t>(status.code())},
@@ -41,6 +43,13 @@ absl::Status Tenant::CleanLog() {
 }
 
 absl::Status Tenant::FinishErasures() {
+  const absl::Status status = FinishErasuresOnce();
+  if (status.ok() || !MakeRoom()) return status;
+  LETHE_RETURN_IF_ERROR(EnsureStore());
+  return FinishErasuresOnce();
+}
+
+absl::Status Tenant::FinishErasuresOnce() {
   LETHE_RETURN_IF_ERROR(CleanLog());
   while (keys_pending_) {
     const absl::StatusOr<std::vector<store::PendingErasure>> pending = store_->PendingErasures();
@@ -135,6 +144,14 @@ absl::StatusOr<DeleteTenantReply> Tenant::Close(const CallOptions& call) {
 }
 
 absl::StatusOr<DeleteTenantReply> Tenant::FinishClosing() {
+  absl::StatusOr<DeleteTenantReply> reply = FinishClosingOnce();
+  if (reply.ok() || !MakeRoom()) return reply;
+  if (!store_->Health().ok()) LETHE_RETURN_IF_ERROR(Reopen());
+  // Where the last step turned out to be done its answer is lost, as after a crash.
+  return closed() ? reply : FinishClosingOnce();
+}
+
+absl::StatusOr<DeleteTenantReply> Tenant::FinishClosingOnce() {
   const absl::StatusOr<store::EraseResult> begun = store_->BeginClose();
   if (!begun.ok()) return StoreFailed(nullptr, begun.status());
   gone_.store(true);

@@ -25,7 +25,8 @@ class ConfigTest : public testing::Test {
     for (const char* name :
          {"LETHE_DATA", "LETHE_VAULT", "LETHE_LISTEN", "LETHE_ALLOW_INSECURE_NON_LOOPBACK",
           "LETHE_PORT_FILE", "LETHE_ORIGIN", "LETHE_VERIFY_FORGET", "LETHE_LOG_LEVEL",
-          "LETHE_HTTP_LISTEN", "LETHE_WITNESS", "LETHE_MAX_OPEN_TENANTS", "LETHE_MEMORY_LIMIT"}) {
+          "LETHE_HTTP_LISTEN", "LETHE_WITNESS", "LETHE_MAX_OPEN_TENANTS", "LETHE_MEMORY_LIMIT",
+          "LETHE_BALLAST"}) {
       unsetenv(name);
     }
   }
@@ -101,6 +102,18 @@ TEST_F(ConfigTest, BadValuesNameTheirFlag) {
   EXPECT_THAT(ParseCommandLine({"stray"}), HasCode(kInvalid));
 }
 
+TEST_F(ConfigTest, ABallastIsNoneOrLargeEnough) {
+  EXPECT_EQ(Parse({}).ballast, uint64_t{64} << 20);
+  EXPECT_EQ(Parse({"--ballast", "0"}).ballast, 0u);
+  EXPECT_EQ(Parse({"--ballast", "16MiB"}).ballast, uint64_t{16} << 20);
+  setenv("LETHE_BALLAST", "1GiB", 1);
+  EXPECT_EQ(Parse({}).ballast, uint64_t{1} << 30);
+  EXPECT_EQ(Parse({"--ballast", "32MiB"}).ballast, uint64_t{32} << 20);
+  for (const std::string bad : {"1", "15MiB", "2TiB", "-1", "much", ""}) {
+    EXPECT_THAT(ParseCommandLine({"--ballast=" + bad}), HasCode(kInvalid)) << bad;
+  }
+}
+
 TEST_F(ConfigTest, WitnessesAreKeysOfTheirType) {
   EXPECT_TRUE(Parse({}).witnesses.empty());
   const std::string one = audit::WitnessSigner::Generate("w.example/1")->key().vkey();
@@ -150,7 +163,7 @@ TEST_F(ConfigTest, HelpFitsEightyColumnsAndNamesEveryFlag) {
   for (const char* flag :
        {"--data", "--vault", "--listen", "--http-listen", "--allow-insecure-non-loopback",
         "--port-file", "--origin", "--verify-forget", "--witness", "--max-open-tenants",
-        "--memory-limit", "--log-level", "--version"}) {
+        "--memory-limit", "--ballast", "--log-level", "--version"}) {
     EXPECT_NE(text.find(flag), std::string::npos) << flag;
   }
 }
