@@ -6,16 +6,16 @@
 # and exit status 1 when any is short. Needs build/release (tests/run.sh), sqlite3 (for the control), and a
 # quiet machine with a disk under TMPDIR: times are among the claims.
 #
-#   default   200 rounds of the search for traces, 300 tenants
-#   --full    2,000 tenants as well
+#   default   200 rounds of the search for traces, a sample of the faults, 300 tenants
+#   --full    every fault at every position, a soak of 10 minutes, 2,000 tenants
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
 usage() { sed -n '2,10s/^# \{0,1\}//p' tests/show/erasure.sh >&2; exit 2; }
-tenants=300
+full= tenants=300
 case "${1:-}" in
   "") ;;
-  --full) tenants=2000 ;;
+  --full) full=yes tenants=2000 ;;
   *) usage ;;
 esac
 rounds=${LETHE_ROUNDS:-200}
@@ -23,7 +23,7 @@ seed=${LETHE_SEED:-$RANDOM}
 
 bin=${LETHE_BIN:-$root/build/release/bin}
 source deploy/lib/lethed.sh
-for program in lethe lethed lethe-verify lethe-bench neighbours many_tenants; do
+for program in lethe lethed lethe-verify lethe-bench neighbours many_tenants kill_stream tenant_fault_test tenant_kill_test; do
   [ -x "$bin/$program" ] || { echo "erasure: no $bin/$program; run tests/run.sh first" >&2; exit 2; }
 done
 command -v sqlite3 >/dev/null || { echo "erasure: needs sqlite3" >&2; exit 2; }
@@ -151,6 +151,31 @@ holds=0
 "$bin/lethe-verify" export "$work/last" --key "$key" >"$work/said" 2>&1 || holds=1
 claim $holds "no trace: the log of all rounds, verified offline" "$(grep -m 1 -i -E 'pending|certificates' "$work/said" || head -n 1 "$work/said")" "verified"
 unset TMPDIR
+
+# --- Faults at every I/O, kills at every call, and random kills of a server.
+# total WORD FILE: the numbers before WORD, added.
+total() { grep -oE "[0-9]+ $1" "$2" | awk '{ s += $1 } END { print s + 0 }'; }
+for test in tenant_fault_test tenant_kill_test; do
+  what=struck
+  [ "$test" = tenant_fault_test ] || what=kills
+  SECONDS=0 holds=0
+  LETHE_FAULTS=${full:+all} LETHE_TEST_SEED=$seed "$bin/$test" >"$work/faults" 2>&1 || holds=1
+  [ "$(total "$what" "$work/faults")" -gt 0 ] && [ "$(total violations "$work/faults")" -eq 0 ] || holds=1
+  claim $holds "$test: rules violated after any of them" \
+    "$(total violations "$work/faults") after $(total "$what" "$work/faults") $what, $SECONDS s" "0"
+done
+if [ -n "$full" ]; then
+  mkdir "$work/soak"
+  holds=0
+  "$bin/kill_stream" "$bin/lethed" "$work/soak" --minutes 10 --seed "$seed" >"$work/figures" 2>&1 || holds=1
+  claim $holds "soak of 10 minutes with random kills" "$(tr '\n' ' ' <"$work/figures" | cut -c1-300)" "all rules hold"
+fi
+
+# --- A restore brings nobody back.
+holds=0
+bash tests/integration/backup_test.sh "$bin" >"$work/said" 2>&1 || holds=1
+claim $holds "backup, forget, lost data, restore: gone, the log says restored, the state is that of a server that never saw them" \
+  "$(tail -n 1 "$work/said")" "every check holds"
 
 # --- Costs.
 bench() { # NAME [FLAG...]
