@@ -303,7 +303,7 @@ bool Life::Open() {
       ++refused_;
       Close();
     }
-    const std::optional<TenantGlance> glance = GlanceAtTenant(dir_);
+    const std::optional<TenantGlance> glance = GlanceAtTenant(dir_, TestOptions(dir_).vault);
     absl::StatusOr<std::unique_ptr<TenantStore>> opened = OpenTenantStore(dir_, TestOptions(dir_));
     status = opened.status();
     if (!status.ok()) continue;
