@@ -397,8 +397,8 @@ TEST_F(RpcTest, ACallThatNobodyWaitsForIsNotCommitted) {
 }
 
 TEST_F(RpcTest, HealthOfTheServerAndOfEachService) {
-  for (const std::string name :
-       {"", "lethe.v1.TenantService", "lethe.v1.MemoryService", "lethe.v1.CertificateService"}) {
+  for (const std::string name : {"", "lethe.v1.TenantService", "lethe.v1.MemoryService",
+                                 "lethe.v1.CertificateService", "lethe.v1.BackupService"}) {
     // HealthCheckRequest{1: service}; HealthCheckResponse{1: SERVING}.
     std::string request;
     if (!name.empty()) request = absl::StrCat("\x0a", std::string(1, char(name.size())), name);
@@ -425,8 +425,9 @@ TEST_F(RpcTest, ReflectionListsTheServices) {
   grpc::ByteBuffer reply;
   ASSERT_TRUE(stream->Read(&reply));
   const std::string text = Text(reply);
-  for (const char* name : {"lethe.v1.TenantService", "lethe.v1.MemoryService",
-                           "lethe.v1.CertificateService", "grpc.health.v1.Health"}) {
+  for (const char* name :
+       {"lethe.v1.TenantService", "lethe.v1.MemoryService", "lethe.v1.CertificateService",
+        "lethe.v1.BackupService", "grpc.health.v1.Health"}) {
     EXPECT_THAT(text, HasSubstr(name));
   }
   stream->WritesDone();
