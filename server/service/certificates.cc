@@ -71,12 +71,12 @@ std::vector<audit::StoreErasure> StoresOfErasure() {
           Claim(audit::kStoreExports, audit::kLevelNoTokenContent, "")};
 }
 
-std::vector<audit::StoreErasure> StoresOfDestruction(uint64_t keys,
-                                                     const store::KeysDestroyed& destroyed,
+std::vector<audit::StoreErasure> StoresOfDestruction(const store::KeysDestroyed& destroyed,
                                                      bool copies_ended) {
   std::vector<audit::StoreErasure> stores = StoresWithoutKeys();
-  std::string evidence = absl::StrCat(keys, " slots overwritten and read back; ",
-                                      destroyed.bytes_read, " bytes of the file of keys searched");
+  std::string evidence = absl::StrCat(destroyed.destroyed + destroyed.already_destroyed,
+                                      " slots overwritten and read back; ", destroyed.bytes_read,
+                                      " bytes of the file of keys searched");
   if (copies_ended) {
     absl::StrAppend(&evidence,
                     "; copies found there stay, and the key-encryption key that they are"

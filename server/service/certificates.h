@@ -32,8 +32,7 @@ audit::CertificateBody BaseBody(const std::string& origin,
 // destroyed, when the tenant ends.
 std::vector<audit::StoreErasure> StoresOfErasure();
 // `copies_ended`: copies stayed in the file of keys, and the KEK that they need is destroyed.
-std::vector<audit::StoreErasure> StoresOfDestruction(uint64_t keys,
-                                                     const store::KeysDestroyed& destroyed,
+std::vector<audit::StoreErasure> StoresOfDestruction(const store::KeysDestroyed& destroyed,
                                                      bool copies_ended);
 // When key-encryption keys are destroyed and no erasure is concerned.
 std::vector<audit::StoreErasure> StoresOfEpochs();

@@ -86,10 +86,10 @@ absl::Status Tenant::Shred(std::span<const store::PendingErasure> pending) {
       audit::RequestCommitment(audit::RandomSalt(), record_.name, audit::RandomUid());
   audit::KeyDestruction destruction;
   destruction.erasures = audit::SequenceSpan{.first = pending.front().sequence, .last = through};
-  for (const store::PendingErasure& erasure : pending) destruction.keys += erasure.keys;
+  destruction.keys = destroyed.destroyed;
   destruction.epochs = epochs;
   body.destruction = destruction;
-  body.stores = StoresOfDestruction(destruction.keys, destroyed, copies);
+  body.stores = StoresOfDestruction(destroyed, copies);
   LETHE_ASSIGN_OR_RETURN(const store::CertificateAppend certificate,
                          SignForStore(body, head, *signer_, nullptr, "", "", now));
   LETHE_RETURN_IF_ERROR(store_->AppendShredded(certificate, through));
