@@ -31,15 +31,7 @@ room=$(df --output=avail -B 1M /dev/shm 2>/dev/null | tail -n 1 || echo 0)
 [ "${room:-0}" -lt 8192 ] || fast=$(mktemp -d -p /dev/shm)
 large=${fast:-$work}
 
-short=0
-# claim HOLDS CLAIM FIGURE BAR; HOLDS is a command's status, 0 for yes.
-claim() {
-  local word=ok
-  [ "$1" -eq 0 ] || { word=short; short=$((short + 1)); }
-  printf '%s %s: %s (bar %s)\n' "$word" "$2" "$3" "$4"
-}
-# at_most FIGURE BAR: whether a decimal is.
-at_most() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a <= b) }'; }
+source tests/show/claims.sh
 # field NAME LINE: the word after NAME.
 field() { awk -v name="$1" '{ for (i = 1; i < NF; i++) if ($i == name) { print $(i + 1); exit } }' <<<"$2"; }
 now() { date +%s.%N; }

@@ -30,17 +30,8 @@ command -v sqlite3 >/dev/null || { echo "erasure: needs sqlite3" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'lethed_kill; rm -rf "$work"' EXIT
 
-short=0
-# claim HOLDS CLAIM FIGURE BAR; HOLDS is a command's status, 0 for yes.
-claim() {
-  local word=ok
-  [ "$1" -eq 0 ] || { word=short; short=$((short + 1)); }
-  printf '%s %s: %s (bar %s)\n' "$word" "$2" "$3" "$4"
-}
+source tests/show/claims.sh
 holds() { "$@" && echo 0 || echo 1; }
-# at_most FIGURE BAR: whether a decimal is.
-at_most() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a <= b) }'; }
-value() { sed -n "s/^$1=//p" "$2"; }
 
 # --- No trace. A round inserts a few tokens whose id, subject, payload, label, key and value occur nowhere else,
 # asks with their keys, takes them out in one of four ways, and searches everything that the server, the client and

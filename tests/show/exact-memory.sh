@@ -37,13 +37,7 @@ trap 'kill "${pids[@]}" 2>/dev/null || true; rm -rf "$work"' EXIT
 [ -n "$out" ] || out=$work/out
 mkdir -p "$out"
 
-short=0
-# claim HOLDS CLAIM FIGURE BAR; HOLDS is a command's status, 0 for yes.
-claim() {
-  local word=ok
-  [ "$1" -eq 0 ] || { word=short; short=$((short + 1)); }
-  printf '%s %s: %s (bar %s)\n' "$word" "$2" "$3" "$4"
-}
+source tests/show/claims.sh
 
 icu=${LETHE_ICU_CSV:-$(compgen -G "$root/../*/data/icu2012/set-a.csv" | head -n 1 || true)}
 [ -r "$icu" ] || icu=

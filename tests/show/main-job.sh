@@ -26,16 +26,9 @@ done
 work=$(mktemp -d)
 trap 'lethed_kill; rm -rf "$work"' EXIT
 
-short=0
-# claim HOLDS CLAIM FIGURE BAR; HOLDS is a command's status, 0 for yes.
-claim() {
-  local word=ok
-  [ "$1" -eq 0 ] || { word=short; short=$((short + 1)); }
-  printf '%s %s: %s (bar %s)\n' "$word" "$2" "$3" "$4"
-}
+source tests/show/claims.sh
 # All of "n/m", and of something.
 whole() { [ -n "$1" ] && [ "${1%/*}" = "${1#*/}" ] && [ "${1#*/}" -gt 0 ]; }
-value() { sed -n "s/^$1=//p" "$2"; }
 field() { sed -nE 's/.*"'"$1"'": ?"?([^",}]*)"?.*/\1/p' | head -n 1; }
 
 # The 60-digit answers, by the build in FOLDER, made with COMPILER.
