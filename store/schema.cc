@@ -26,6 +26,7 @@ CREATE TABLE tenant (
   index_secret BLOB NOT NULL,
   next_slot INTEGER NOT NULL CHECK (next_slot > 1),
   keys_ended INTEGER NOT NULL DEFAULT 0 CHECK (keys_ended >= 0),
+  keys_suspect INTEGER NOT NULL DEFAULT 0 CHECK (keys_suspect IN (0, 1)),
   keys_destroyed INTEGER NOT NULL DEFAULT 0 CHECK (keys_destroyed IN (0, 1)),
   closing_erased INTEGER NOT NULL DEFAULT 0 CHECK (closing_erased >= 0)
 ) STRICT;
@@ -158,7 +159,8 @@ absl::StatusOr<StoredTenant> ReadTenant(Database& database) {
   LETHE_ASSIGN_OR_RETURN(
       Statement select,
       database.Prepare("SELECT name, uid, log_origin, create_time, state,"
-                       " index_secret, next_slot, keys_destroyed, keys_ended FROM tenant"));
+                       " index_secret, next_slot, keys_destroyed, keys_ended, keys_suspect"
+                       " FROM tenant"));
   LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
   if (!row) return absl::DataLossError(absl::StrCat(database.path(), ": no row in table tenant"));
   StoredTenant tenant;
@@ -171,6 +173,7 @@ absl::StatusOr<StoredTenant> ReadTenant(Database& database) {
   tenant.next_slot = static_cast<uint64_t>(select.ColumnInt(6));
   tenant.keys_destroyed = select.ColumnInt(7) != 0;
   tenant.keys_ended = static_cast<uint64_t>(select.ColumnInt(8));
+  tenant.keys_suspect = select.ColumnInt(9) != 0;
   return tenant;
 }
 

@@ -45,6 +45,7 @@ struct StoredTenant {
   uint64_t next_slot = 0;
   bool keys_destroyed = false;  // by DestroyAllKeys
   uint64_t keys_ended = 0;      // keys of rows that AppendShredded has seen destroyed
+  bool keys_suspect = false;    // keys that had ended were alive again, and copies of them may be
 };
 
 // Makes the tables, stores the tenant with a new random secret, sealed with kTenantSlot of `keys`,

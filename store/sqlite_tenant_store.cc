@@ -40,10 +40,9 @@ absl::Status CheckPages(Database& database) {
 }
 
 // That the log continues the anchor, which a crash may have left an entry behind, and a copy that
-// was put back any number of them; it then follows.
-absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, Anchor& anchor) {
+// was put back any number of them.
+absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, const Anchor& anchor) {
   CertificateLog log(&database, tenant.record.log_origin);
-  Outbox outbox(&database);
   LETHE_ASSIGN_OR_RETURN(const LogHead head, log.Head());
   const uint64_t size = anchor.head().size;
   if (size > head.count) {
@@ -63,6 +62,14 @@ absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, Anchor&
                        anchor.path(), "): certificate ", size - 1, " differs", kOlderAdvice));
     }
   }
+  return absl::OkStatus();
+}
+
+// After CheckAnchor and what else refuses, since it may write.
+absl::Status BringAnchorUp(Database& database, const StoredTenant& tenant, Anchor& anchor) {
+  CertificateLog log(&database, tenant.record.log_origin);
+  Outbox outbox(&database);
+  LETHE_ASSIGN_OR_RETURN(const LogHead head, log.Head());
   LETHE_ASSIGN_OR_RETURN(const std::vector<LogKey> keys, log.Keys());
   while (anchor.head().size < head.count) {
     CertificateQuery query{
@@ -82,12 +89,6 @@ absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, Anchor&
     }
     LETHE_RETURN_IF_ERROR(anchor.Append(entries, head.checkpoint));
   }
-  return absl::OkStatus();
-}
-
-// After the checks that refuse, since it may write.
-absl::Status BringAnchorUp(Database& database, const StoredTenant& tenant, Anchor& anchor) {
-  LETHE_RETURN_IF_ERROR(CheckAnchor(database, tenant, anchor));
   // An anchor that was put back may have an older bound with as many certificates.
   LETHE_ASSIGN_OR_RETURN(const uint64_t next_handle, MemoryTable(&database).LargestNextHandle());
   return anchor.RaiseHandles(next_handle);
@@ -112,13 +113,24 @@ absl::Status CheckFit(const Database& database, const StoredTenant& tenant, KeyS
 
 // A keys.db that was put back from a copy has keys which were destroyed since. tenant.db knows how
 // many ended and which are needed; what else is alive is destroyed again, before anything is
-// served. Returns how many. Cost: O(keys); in that case a pass over the rows, too.
-absl::StatusOr<uint64_t> DestroyRevived(Database& database,
-                                        const StoredTenant& tenant,
-                                        KeyStore& keys) {
+// served, and the KEK is replaced: then copies of them in the same file are worthless, whatever a
+// search of it would find, and its count of wraps, which fell behind, begins anew. A mark in
+// tenant.db, made first, has all of it repeated until it is done. Cost: O(keys); in that case a
+// pass over the rows, too.
+absl::Status DestroyRevived(Database& database,
+                            const StoredTenant& tenant,
+                            const SqliteTenantOptions& options,
+                            KeyStore& keys) {
   const uint64_t taken = tenant.next_slot - 1;
   LETHE_ASSIGN_OR_RETURN(const uint64_t live, keys.CountLive(taken));
-  if (live + tenant.keys_ended <= taken) return 0;
+  if (live + tenant.keys_ended <= taken && !tenant.keys_suspect) return absl::OkStatus();
+  const auto mark = [&database](bool suspect) -> absl::Status {
+    LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(&database));
+    LETHE_RETURN_IF_ERROR(
+        database.Execute(absl::StrCat("UPDATE tenant SET keys_suspect = ", suspect ? 1 : 0)));
+    return transaction.Commit();
+  };
+  LETHE_RETURN_IF_ERROR(mark(true));
   LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> needed, NeededSlots(database));
   std::vector<uint64_t> revived;
   for (uint64_t last = 0; last < taken;) {
@@ -130,9 +142,12 @@ absl::StatusOr<uint64_t> DestroyRevived(Database& database,
     if (page.empty()) break;
     last = page.back();
   }
-  LETHE_ASSIGN_OR_RETURN(const DestroyResult result, keys.Destroy(revived));
-  LETHE_RETURN_IF_ERROR(result.evidence);
-  return result.destroyed;
+  if (!revived.empty()) {
+    if (options.on_revived_keys) options.on_revived_keys(revived.size());
+    LETHE_RETURN_IF_ERROR(keys.Destroy(revived).status());
+  }
+  LETHE_RETURN_IF_ERROR(keys.Rotate().status());
+  return mark(false);
 }
 
 }  // namespace
@@ -471,10 +486,9 @@ absl::StatusOr<std::unique_ptr<TenantStore>> OpenTenantStore(const std::string& 
     LETHE_ASSIGN_OR_RETURN(vault, TenantVault::Open(PlaceOf(options, tenant.record)));
     LETHE_RETURN_IF_ERROR(CheckFit(database, tenant, *vault->keys()));
     LETHE_ASSIGN_OR_RETURN(secret, OpenIndexSecret(database, tenant, *vault->keys()));
+    LETHE_RETURN_IF_ERROR(CheckAnchor(database, tenant, *vault->anchor()));
+    LETHE_RETURN_IF_ERROR(DestroyRevived(database, tenant, options, *vault->keys()));
     LETHE_RETURN_IF_ERROR(BringAnchorUp(database, tenant, *vault->anchor()));
-    LETHE_ASSIGN_OR_RETURN(const uint64_t revived,
-                           DestroyRevived(database, tenant, *vault->keys()));
-    if (revived > 0 && options.on_revived_keys) options.on_revived_keys(revived);
   }
   return std::make_unique<SqliteTenant>(std::move(file.database), std::move(vault), tenant, secret,
                                         options);

@@ -70,6 +70,12 @@ class ErasureSteps : public ::testing::Test {
     }));
     return entries;
   }
+  // Of the KEK, of the closed store.
+  uint32_t Epoch() const {
+    auto kms = FileKms::Open(vault_ + "/kek");
+    EXPECT_OK(kms);
+    return *(*kms)->CurrentEpoch();
+  }
   // Of the closed store's file of keys.
   std::vector<uint64_t> LiveKeys() const {
     auto kms = FileKms::Open(vault_ + "/kek");
@@ -381,14 +387,29 @@ TEST_F(ErasureSteps, AnOlderFileOfKeysBringsNoKeyBack) {
     WriteFile(vault_ + "/keys.db", old_keys);
     if (older_anchor) WriteFile(anchor_, old_anchor);
     ASSERT_NE(LiveKeys(), live);
+    // Destroyed at once; not served before the KEK that wraps whatever copies there are has ended,
+    // however often that takes.
+    hooks_->at = [](const std::string& step) {
+      return step == "before rotate" ? absl::UnavailableError("no key service") : absl::OkStatus();
+    };
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_CODE(Open(), absl::StatusCode::kUnavailable);
+      EXPECT_EQ(revived, 1u);
+      EXPECT_EQ(LiveKeys(), live);
+    }
+    hooks_->at = [](const std::string&) { return absl::OkStatus(); };
+    const uint32_t epoch = Epoch();
     ASSERT_OK(Open());
     EXPECT_EQ(revived, 1u);
     EXPECT_EQ(LoadAll(*store_, memory_.uid), rows);
     EXPECT_EQ(store_->PendingErasures()->size(), older_anchor ? 1u : 0u);
     store_.reset();
     EXPECT_EQ(LiveKeys(), live);
+    EXPECT_EQ(Epoch(), epoch + 1);
     ASSERT_OK(Open());
     EXPECT_EQ(revived, 1u);
+    store_.reset();
+    EXPECT_EQ(Epoch(), epoch + 1);
   }
 }
 
