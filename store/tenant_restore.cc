@@ -219,11 +219,14 @@ absl::Status Restorer::SetKeys() {
 absl::Status Restorer::DestroyLostKeys() {
   std::vector<uint64_t> lost;
   for (uint64_t slot = 1; slot < slots_.size(); ++slot) {
-    if ((slots_[slot] & kLive) != 0 && (slots_[slot] & kNeeded) == 0) lost.push_back(slot);
+    // Dead ones too: a restore that is repeated looks for what the first one could not prove.
+    if ((slots_[slot] & kNeeded) == 0) lost.push_back(slot);
   }
   if (lost.empty()) return absl::OkStatus();
   LETHE_ASSIGN_OR_RETURN(const DestroyResult destroyed, keys_.Destroy(lost));
   report_.keys_destroyed = destroyed.destroyed;
+  // Copies that cannot be removed are worthless without the KEK.
+  if (absl::IsDataLoss(destroyed.evidence)) return keys_.Rotate().status();
   return destroyed.evidence;
 }
 

@@ -33,7 +33,7 @@
 // tenant or of another log, one that is newer than the anchor, a vault that is not there or does
 // not fit; DATA_LOSS for a damaged copy, anchor or keys; UNAVAILABLE when the tenant is open
 // elsewhere; those of `certify`. Before step 3 an error has changed nothing in the vault.
-// Cost: O(file + keys + certificates), every row is opened once. RAM: a bit for each key, 8 bytes
+// Cost: O(file + keys + certificates), every row is opened once. RAM: a byte for each key, 8 bytes
 // for each row that is removed. Threads: compatible.
 #ifndef LETHE_STORE_TENANT_RESTORE_H_
 #define LETHE_STORE_TENANT_RESTORE_H_

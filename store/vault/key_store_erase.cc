@@ -31,7 +31,11 @@ absl::StatusOr<DestroyResult> KeyStore::Destroy(std::span<const uint64_t> slots)
     ResidueScanner scanner;
     LETHE_RETURN_IF_ERROR(DestroyRows(group, scanner, result));
     // From here on these keys are destroyed; what fails now weakens the evidence alone.
-    result.evidence.Update(ProveDestroyed(group, scanner, result));
+    const absl::Status proven = ProveDestroyed(group, scanner, result);
+    // A copy that stayed (DATA_LOSS) says less than a search that could not be made.
+    if (!proven.ok() && (result.evidence.ok() || absl::IsDataLoss(result.evidence))) {
+      result.evidence = proven;
+    }
   }
   return result;
 }
