@@ -16,13 +16,14 @@ namespace lethe::service {
 namespace {
 
 constexpr absl::string_view kName = "/ballast";
+constexpr absl::string_view kDraftSuffix = ".new";
 constexpr uint64_t kMargin = 4;  // beside it a quarter must be free before it is made again,
 constexpr uint64_t kFloor = 8;   // and an eighth for data to grow
 
 class RealDisk final : public BallastDisk {
  public:
   absl::Status Allocate(const std::string& path, uint64_t bytes) override {
-    const std::string draft = absl::StrCat(path, ".new");
+    const std::string draft = absl::StrCat(path, kDraftSuffix);
     const absl::Status made = Make(draft, bytes);
     if (!made.ok()) {
       (void)::unlink(draft.c_str());
@@ -92,6 +93,7 @@ Ballast::Ballast(const std::string& data,
     const uint64_t size = disk_->SizeOf(part.path);
     // Of another size: an earlier start had another setting.
     if (size != bytes_) status.Update(disk_->Remove(part.path));
+    status.Update(disk_->Remove(absl::StrCat(part.path, kDraftSuffix)));  // of a crash
     part.there = size == bytes_;
     parts_.push_back(std::move(part));
   }

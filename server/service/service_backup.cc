@@ -22,6 +22,7 @@
 #include "server/service/service.h"
 #include "server/service/write_ticket.h"
 #include "store/anchor.h"
+#include "store/tenant_glance.h"
 
 namespace lethe::service {
 namespace {
@@ -33,6 +34,13 @@ int64_t MillisecondsSince(absl::Time begin) {
 absl::Status AnotherTenant() {
   return absl::FailedPreconditionError(
       "uid: the tenant of this name is another one than that of the backup; nothing was changed");
+}
+
+// Of the tenant in this folder; what its copy takes at most.
+uint64_t FileBytes(const std::string& folder) {
+  struct stat info {};
+  const std::string path = absl::StrCat(folder, "/tenant.db");
+  return ::stat(path.c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
 }
 
 // A file that has lost its name goes away with its descriptor, however the process ends.
@@ -115,9 +123,9 @@ absl::StatusOr<std::string> Service::MakeBackup(
                            WriteTicket::Take(&writes_, options_.max_waiting_writes));
     LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                            Find("tenant", tenant, TenantRegistry::Use::kRead, call));
+    LETHE_RETURN_IF_ERROR(ballast_->Admit(FileBytes(directory_->tenant_path(tenant))));
     absl::Cleanup remove = [&path] { ::unlink(path.c_str()); };
     LETHE_ASSIGN_OR_RETURN(const Tenant::Copy copy, found->CopyTo(path, call));
-    std::move(remove).Cancel();
     vkey = copy.vkey;
     manifest.origin = copy.made.tenant.log_origin;
     manifest.tenant = copy.made.tenant.name;
@@ -126,6 +134,7 @@ absl::StatusOr<std::string> Service::MakeBackup(
     manifest.log_size = copy.made.log.count;
     manifest.file_bytes = copy.made.bytes;
     LETHE_ASSIGN_OR_RETURN(manifest.log_root, RootOf(copy.made.log));
+    std::move(remove).Cancel();
   }
   LETHE_ASSIGN_OR_RETURN(const FileDescriptor file, OpenAndUnlink(path));
   audit::Sha256Hasher hasher;
@@ -209,12 +218,22 @@ absl::StatusOr<RestoreReply> Service::RestoreFrom(
   const std::optional<std::string> uid = registry_.KnownUid(manifest.tenant);
   if (uid.has_value() && *uid != manifest.uid) return AnotherTenant();
   std::optional<RestoreReply> reply;
+  bool in_order = false;
   const absl::Status status = registry_.WithClosed(
       manifest.tenant, call, input.replace, [&]() -> absl::StatusOr<std::optional<TenantFacts>> {
         LETHE_RETURN_IF_ERROR(CheckSignature(input.manifest, manifest));
         LETHE_ASSIGN_OR_RETURN(reply, PutBack(manifest, path));
-        return LookAt(manifest.tenant);
+        std::optional<TenantFacts> facts = LookAt(manifest.tenant);
+        in_order = facts.has_value();
+        return facts;
       });
+  if (status.ok() && !in_order) {
+    // An erasure that was pending is: opening the log finishes it, or the next call's opening does.
+    registry_
+        .WithLog(manifest.tenant, call, TenantRegistry::Room::kWait,
+                 [](Tenant&) { return absl::OkStatus(); })
+        .IgnoreError();
+  }
   if (status.ok()) return *std::move(reply);
   if (!registry_.Contains(manifest.tenant) && FolderIsThere(manifest.tenant)) {
     registry_.AddQuarantined(manifest.tenant, status);
@@ -269,6 +288,10 @@ absl::StatusOr<RestoreReply> Service::PutBack(const audit::BackupManifest& manif
     return append;
   };
   store::RestoreReport report;
+  // What stands there may be a namesake that could not be opened, of which nothing is known.
+  const std::optional<store::TenantGlance> there =
+      store::GlanceAtTenant(directory_->tenant_path(manifest.tenant), directory_->vault_path());
+  if (there.has_value() && there->record.uid != manifest.uid) return AnotherTenant();
   const absl::Status replaced =
       directory_->ReplaceTenant(manifest.tenant, [&](const std::string& folder) -> absl::Status {
         const std::string path = absl::StrCat(folder, "/tenant.db");

@@ -57,7 +57,7 @@ absl::Status TenantRegistry::WithClosed(
     entry = ready.begin()->second;
     LETHE_CHECK(entries_.insert(ready.extract(ready.begin())).inserted);
   }
-  entry->facts.reset();
+  // After an error what was known stays, the uid above all, which tells a namesake.
   if (facts.ok()) {
     entry->facts = *std::move(facts);
     entry->pause = absl::ZeroDuration();
