@@ -180,6 +180,11 @@ absl::Status Tenant::Begin() {
   FinishErasures().IgnoreError();
   if (store_ == nullptr) return absl::UnavailableError("it could not be opened a second time");
   FinishRotation().IgnoreError();
+  if (store_->Health().ok()) return absl::OkStatus();
+  // One of them cost the store its connection, on a full disk for example. They wait, the tenant
+  // need not.
+  store_.reset();
+  LETHE_ASSIGN_OR_RETURN(store_, OpenStore(directory_, options_));
   return absl::OkStatus();
 }
 

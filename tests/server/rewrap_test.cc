@@ -261,6 +261,20 @@ TEST_F(RewrapTest, AnErasureWhoseEvidenceFailsEndsTheKeyEncryptionKey) {
   }
 }
 
+// What an opening cannot finish waits; the tenant does not, though it may have cost the store its
+// connection.
+TEST_F(RewrapTest, AnOpeningThatCannotFinishARotationServes) {
+  for (const std::string step : {"FinishRotation", "EndedEpochs"}) {
+    SCOPED_TRACE(step);
+    service_.Stop();
+    LieOnce(service_, step);
+    service_.Restart();
+    EXPECT_EQ(service_.Digest("m"), digest_);
+    ExpectReadable();
+    service_.hooks() = {};
+  }
+}
+
 // The change of the KEK that an erasure needs, cut short at each step: finished by repeating.
 TEST_F(RewrapTest, AnErasureThatNeedsItIsFinishedWhereverItStopped) {
   service_.options().tenant.keys.max_rewrite_bytes = 1;

@@ -45,6 +45,7 @@ class HookedStore final : public TenantStore {
   }
   absl::StatusOr<std::vector<store::MemoryRecord>> ListMemories(absl::string_view after_name,
                                                                 uint32_t limit) override {
+    if (failed_.has_value()) return *failed_;
     return inner_->ListMemories(after_name, limit);
   }
   absl::StatusOr<uint64_t> CountMemories() override { return inner_->CountMemories(); }
