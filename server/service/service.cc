@@ -10,6 +10,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "server/service/certificates.h"
+#include "server/service/low_priority.h"
 #include "server/service/names.h"
 #include "server/service/write_ticket.h"
 #include "store/sqlite_tenant_store.h"
@@ -316,7 +317,7 @@ absl::StatusOr<DeleteMemoryReply> Service::DeleteMemory(const std::string& tenan
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("name", name));
-  return found->DeleteMemory(name, call);
+  return AtLowPriority([&] { return found->DeleteMemory(name, call); });
 }
 
 absl::StatusOr<InsertReply> Service::Insert(const std::string& tenant,
@@ -359,7 +360,7 @@ absl::StatusOr<ForgetReply> Service::Forget(const ForgetInput& input, const Call
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
-  return found->Forget(input, call);
+  return AtLowPriority([&] { return found->Forget(input, call); });
 }
 
 absl::StatusOr<EvictReply> Service::Evict(const EvictInput& input, const CallOptions& call) {
@@ -369,7 +370,7 @@ absl::StatusOr<EvictReply> Service::Evict(const EvictInput& input, const CallOpt
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
-  return found->Evict(input, call);
+  return AtLowPriority([&] { return found->Evict(input, call); });
 }
 
 absl::StatusOr<EditReply> Service::Edit(EditInput input, const CallOptions& call) {
@@ -379,7 +380,7 @@ absl::StatusOr<EditReply> Service::Edit(EditInput input, const CallOptions& call
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
-  return found->Edit(std::move(input), call);
+  return AtLowPriority([&] { return found->Edit(std::move(input), call); });
 }
 
 absl::StatusOr<DescribeReply> Service::Describe(const std::string& tenant,

@@ -4,6 +4,7 @@
 #include "absl/time/time.h"
 #include "audit/encoding.h"
 #include "core/base/status_macros.h"
+#include "server/service/low_priority.h"
 #include "server/service/names.h"
 #include "server/service/service.h"
 #include "server/service/write_ticket.h"
@@ -46,7 +47,7 @@ absl::StatusOr<VerifyReply> Service::Verify(const std::string& tenant,
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
-  return found->Verify(memory, call);
+  return AtLowPriority([&] { return found->Verify(memory, call); });
 }
 
 absl::StatusOr<CheckpointInfo> Service::GetCheckpoint(const std::string& tenant,
