@@ -113,6 +113,14 @@ bool Ballast::Enough(uint64_t bytes) {
   return true;
 }
 
+bool Ballast::RoomLeft() {
+  for (const Part& part : parts_) {
+    const absl::StatusOr<uint64_t> free = disk_->FreeBytes(part.folder);
+    if (!free.ok() || *free < bytes_ / kFloor) return false;
+  }
+  return true;
+}
+
 absl::Status Ballast::Make() {
   bool whole = true;
   for (const Part& part : parts_) whole = whole && part.there;
@@ -161,7 +169,8 @@ bool Ballast::Release(absl::string_view tenant) {
     part.there = false;
     released += static_cast<int64_t>(bytes_);
   }
-  if (released == 0) return false;
+  // Another erasure was first: what it made room for is there for this one too.
+  if (released == 0) return RoomLeft();
   log_->Write(LogLevel::kWarning, "ballast_released",
               {{"tenant", std::string(tenant)}, {"bytes", released}});
   return true;

@@ -65,7 +65,8 @@ class Ballast {
   // to do, while the ballast is not whole, or when less than an eighth of it and twice the bytes is
   // free beside it.
   absl::Status Admit(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Gives the room up, for an erasure of this tenant. False when there is none to give.
+  // Gives the room up, for an erasure of this tenant. True also when another one has given it up
+  // and an eighth of it is free by now. False when there is none.
   bool Release(absl::string_view tenant) ABSL_LOCKS_EXCLUDED(mutex_);
   // Makes it whole again where there is room.
   void Restore() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -78,6 +79,8 @@ class Ballast {
   };
   // Whether so much is free beside what is missing.
   bool Enough(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether an eighth is free, whatever is missing.
+  bool RoomLeft() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Make() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t bytes_;

@@ -277,6 +277,19 @@ TEST_F(FullDiskTest, AnOutcomeThatWasUnknownIsSettledByTheLog) {
   EXPECT_EQ(ErasureLog(service_).size(), 2u);
 }
 
+// Two erasures that met the full disk together.
+TEST(BallastTest, WhoComesSecondHasTheRoomThatTheFirstMade) {
+  const TempDir folder;
+  EventLog log(-1, LogLevel::kError);
+  SmallDisk disk;
+  Ballast ballast(folder.path(), folder.path(), uint64_t{3} << 20, &disk, &log);
+  disk.LeaveFree(0);
+  EXPECT_TRUE(ballast.Release("first"));
+  EXPECT_TRUE(ballast.Release("second"));
+  disk.LeaveFree(1000);
+  EXPECT_FALSE(ballast.Release("third"));
+}
+
 TEST(BallastTest, TheFilesAreAllocatedWholeAndFollowTheSetting) {
   const TempDir folder;
   EventLog log(-1, LogLevel::kError);
@@ -292,7 +305,7 @@ TEST(BallastTest, TheFilesAreAllocatedWholeAndFollowTheSetting) {
     EXPECT_EQ(info.st_mode & 07777, 0600u);
     EXPECT_TRUE(ballast.Release("t"));
     EXPECT_NE(::stat(path.c_str(), &info), 0);
-    EXPECT_FALSE(ballast.Release("t"));
+    EXPECT_TRUE(ballast.Release("t"));      // there is room
     EXPECT_THAT(ballast.Admit(0), IsOk());  // there is room, so it is made again
     EXPECT_EQ(::stat(path.c_str(), &info), 0);
   }
