@@ -17,6 +17,13 @@ namespace {
 // Certificates that are read at a time on the way back through the log.
 constexpr uint64_t kLookBack = 256;
 
+// Whatever the error: a step that failed may have been preceded by others.
+absl::Status NotAllRewrapped() {
+  return absl::UnavailableError(
+      "the keys are not all wrapped anew and the old key-encryption key may still be there; the "
+      "server's log says why; send the same request again");
+}
+
 }  // namespace
 
 void Tenant::LogRewrapped(const store::KeysRewrapped& rewrapped, absl::string_view reason) const {
@@ -116,7 +123,11 @@ absl::StatusOr<RewrapReply> Tenant::Rewrap(const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(EnsureStore());
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   LETHE_RETURN_IF_ERROR(FinishErasures());
-  LETHE_RETURN_IF_ERROR(FinishRotation());
+  if (!FinishRotation().ok()) {
+    if (!MakeRoom()) return NotAllRewrapped();
+    LETHE_RETURN_IF_ERROR(EnsureStore());
+    if (!FinishRotation().ok()) return NotAllRewrapped();
+  }
   absl::StatusOr<store::KeysRewrapped> rewrapped = store_->RotateKeys();
   if (!rewrapped.ok()) {
     StoreFailed(nullptr, rewrapped.status()).IgnoreError();
@@ -126,11 +137,7 @@ absl::StatusOr<RewrapReply> Tenant::Rewrap(const CallOptions& call) {
       if (!rewrapped.ok()) StoreFailed(nullptr, rewrapped.status()).IgnoreError();
     }
   }
-  if (!rewrapped.ok()) {
-    return absl::UnavailableError(
-        "the keys are not all wrapped anew and the old key-encryption key may still be there; the "
-        "server's log says why; send the same request again");
-  }
+  if (!rewrapped.ok()) return NotAllRewrapped();
   LogRewrapped(*rewrapped, "asked for");
   RewrapReply reply{.keys = rewrapped->keys, .epoch = rewrapped->epoch, .certificate_id = {}};
   LETHE_ASSIGN_OR_RETURN(reply.certificate_id, NameEpochs());
