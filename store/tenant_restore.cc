@@ -33,8 +33,8 @@ absl::Status CheckOpen(const Database& database, const StoredTenant& tenant) {
                    " is nothing to restore"));
 }
 
-// Every page, and every index against its table.
-absl::Status CheckPages(Database& database) {
+// Every index against its table, which an opening leaves to those who read.
+absl::Status CheckIndexes(Database& database) {
   LETHE_ASSIGN_OR_RETURN(const std::string found, database.QueryText("PRAGMA integrity_check(1)"));
   if (found == "ok") return absl::OkStatus();
   return absl::DataLossError(absl::StrCat(database.path(), ": ", found, kAnotherCopy));
@@ -267,7 +267,7 @@ absl::StatusOr<RestoreReport> RestoreTenantStore(const std::string& dir,
   LETHE_ASSIGN_OR_RETURN(TenantFile file, OpenTenantFile(dir, options));
   Database& database = *file.database;
   LETHE_RETURN_IF_ERROR(CheckOpen(database, file.tenant));
-  LETHE_RETURN_IF_ERROR(CheckPages(database));
+  LETHE_RETURN_IF_ERROR(CheckIndexes(database));
   const TenantVault::Place place = PlaceOf(options, file.tenant.record);
   LETHE_RETURN_IF_ERROR(CheckVaultIsThere(place));
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<TenantVault> vault, TenantVault::Open(place));
