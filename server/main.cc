@@ -19,7 +19,8 @@
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "server/config.h"
-#include "server/http/log_server.h"
+#include "server/http/http_listener.h"
+#include "server/http/log_routes.h"
 #include "server/limits.h"
 #include "server/rpc/server.h"
 #include "server/service/event_log.h"
@@ -90,11 +91,14 @@ absl::Status Serve(const Config& config,
   rpc_options.listen = config.listen;
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::RpcServer> server,
                          rpc::RpcServer::Start(service.get(), rpc_options));
-  std::unique_ptr<http::LogServer> http;
+  std::unique_ptr<http::HttpListener> http;
   if (!config.http_listen.empty()) {
     LETHE_ASSIGN_OR_RETURN(const HostPort address,
                            ParseHostPort("--http-listen", config.http_listen));
-    LETHE_ASSIGN_OR_RETURN(http, http::LogServer::Start(service.get(), address.host, address.port));
+    http = std::make_unique<http::HttpListener>(
+        http::HttpOptions{.host = address.host, .port = address.port});
+    http::MountLogRoutes(service.get(), *http);
+    LETHE_RETURN_IF_ERROR(http->Start());
     log.Write(service::LogLevel::kInfo, "serving_http",
               {{"listen", config.http_listen}, {"port", int64_t{http->port()}}});
   }

@@ -1,11 +1,15 @@
 // The logs over HTTP, read with a socket of our own: what is served leads to the signed root.
 #include <arpa/inet.h>
+#include <httplib.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,7 +23,8 @@
 #include "audit/encoding.h"
 #include "audit/merkle.h"
 #include "audit/tiles.h"
-#include "server/http/log_server.h"
+#include "server/http/http_listener.h"
+#include "server/http/log_routes.h"
 #include "tests/server/service_testing.h"
 
 namespace lethe::http {
@@ -45,6 +50,19 @@ int Connect(uint16_t port) {
   static_assert(sizeof generic == sizeof address);
   memcpy(&generic, &address, sizeof address);
   EXPECT_EQ(connect(socket_fd, &generic, sizeof generic), 0);
+  return socket_fd;
+}
+
+// The connection may still be waiting in the kernel's queue.
+int ConnectWithoutWaiting(uint16_t port) {
+  const int socket_fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr generic{};
+  memcpy(&generic, &address, sizeof address);
+  connect(socket_fd, &generic, sizeof generic);
   return socket_fd;
 }
 
@@ -91,9 +109,13 @@ class LogHttpTest : public testing::Test {
  protected:
   void SetUp() override {
     service_.MakeMemory("m");
-    auto started = LogServer::Start(&*service_, "127.0.0.1", 0);
-    ASSERT_THAT(started, IsOk());
-    server_ = *std::move(started);
+    Serve();
+  }
+  void Serve(const HttpOptions& options = {.host = "127.0.0.1",
+                                           .timeout = std::chrono::seconds(1)}) {
+    server_ = std::make_unique<HttpListener>(options);
+    MountLogRoutes(&*service_, *server_);
+    ASSERT_THAT(server_->Start(), IsOk());
   }
   void ForgetSome(int count) {
     service_.Insert("m", service::Spiral(count));
@@ -102,7 +124,7 @@ class LogHttpTest : public testing::Test {
   Page Log(const std::string& rest) { return Get(server_->port(), "/v1/tenants/t/log/" + rest); }
 
   Harness service_;
-  std::unique_ptr<LogServer> server_;
+  std::unique_ptr<HttpListener> server_;
 };
 
 // From keys, checkpoint and tiles alone, as a monitor would.
@@ -201,7 +223,7 @@ TEST_F(LogHttpTest, WhatIsNotOpenIsReadWithoutItsTokens) {
     return absl::OkStatus();
   };
   service_.Restart();
-  server_ = *LogServer::Start(&*service_, "127.0.0.1", 0);
+  Serve();
   EXPECT_EQ(Log("checkpoint").body, before.body);
   EXPECT_EQ(Log("keys").status, 200);
   EXPECT_EQ(Log("tile/entries/000.p/6").status, 200);
@@ -224,7 +246,7 @@ TEST_F(LogHttpTest, AStopDoesNotWaitForTenants) {
     return absl::OkStatus();
   };
   service_.Restart();
-  server_ = *LogServer::Start(&*service_, "127.0.0.1", 0);
+  Serve();
   std::thread opening([&] { EXPECT_FALSE(service_.Digest("m").empty()); });
   door.WaitUntilSomebodyWaits();
   std::atomic<int> status{0};
@@ -247,10 +269,50 @@ TEST_F(LogHttpTest, SilentConnectionsEndAndDoNotHoldTheStopUp) {
   for (const int socket_fd : silent) close(socket_fd);
 }
 
+// Descriptors stay bounded however many connect: beyond the bound nothing is accepted, and what
+// was is served in the end.
+TEST_F(LogHttpTest, ConnectionsBeyondTheBoundWaitOutside) {
+  server_.reset();
+  Serve({.host = "127.0.0.1",
+         .threads = 1,
+         .max_connections = 3,
+         .timeout = std::chrono::seconds(1)});
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                         std::filesystem::directory_iterator());
+  };
+  constexpr int kClients = 40;
+  const auto before = descriptors();
+  std::vector<int> silent;
+  for (int i = 0; i < kClients; ++i) silent.push_back(ConnectWithoutWaiting(server_->port()));
+  // Accepted at most: three that are served or wait, and one that waits for a place among them.
+  const absl::Time end = absl::Now() + absl::Milliseconds(300);
+  std::ptrdiff_t most = 0;
+  while (absl::Now() < end) most = std::max(most, descriptors() - before - kClients);
+  EXPECT_GE(most, 1);
+  EXPECT_LE(most, 4);
+  for (const int socket_fd : silent) close(socket_fd);
+  EXPECT_EQ(Log("checkpoint").status, 200);
+}
+
+TEST_F(LogHttpTest, WhatAHandlerThrowsIsNotTold) {
+  server_.reset();
+  HttpListener listener({.host = "127.0.0.1"});
+  listener.routes().Get("/throws", [](const httplib::Request&, httplib::Response&) {
+    throw std::runtime_error("a secret");
+  });
+  ASSERT_THAT(listener.Start(), IsOk());
+  const std::string answer = Exchange(
+      listener.port(), "GET /throws HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false);
+  EXPECT_THAT(answer, HasSubstr(" 500 "));
+  EXPECT_THAT(answer, testing::Not(HasSubstr("secret")));
+}
+
 TEST_F(LogHttpTest, APortIsServedOnce) {
-  const auto second = LogServer::Start(&*service_, "127.0.0.1", server_->port());
-  EXPECT_THAT(second, service::HasCode(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(std::string(second.status().message()), HasSubstr("another server"));
+  HttpListener second({.host = "127.0.0.1", .port = server_->port()});
+  const absl::Status started = second.Start();
+  EXPECT_THAT(started, service::HasCode(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(std::string(started.message()), HasSubstr("another server"));
 }
 
 }  // namespace
