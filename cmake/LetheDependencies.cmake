@@ -10,6 +10,7 @@ find_package(Protobuf 3.21 REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
 find_package(nlohmann_json 3.11 CONFIG REQUIRED)
 find_package(CLI11 2.1 CONFIG REQUIRED)
+find_package(tomlplusplus 3.3 CONFIG REQUIRED)
 
 find_library(LETHE_MPFR_LIBRARY mpfr REQUIRED)
 find_library(LETHE_GMP_LIBRARY gmp REQUIRED)

@@ -1,4 +1,4 @@
-// lethed: flags -> service -> gRPC server -> wait for a signal -> drain.
+// lethed: settings -> service -> gRPC server -> wait for a signal -> drain.
 #include <fcntl.h>
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
@@ -11,13 +11,13 @@
 #include <fstream>
 #include <string>
 #include <system_error>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
+#include "server/command_line.h"
 #include "server/config.h"
 #include "server/http/http_listener.h"
 #include "server/http/log_routes.h"
@@ -134,21 +134,32 @@ int UsageError(const absl::Status& status) {
 }
 
 int Main(const std::vector<std::string>& arguments) {
-  const auto parsed = ParseCommandLine(arguments);
-  if (!parsed.ok()) return UsageError(parsed.status());
-  if (const auto* print = std::get_if<PrintAndExit>(&*parsed)) {
-    std::fputs(print->text.c_str(), stdout);
+  const absl::StatusOr<CommandLine> command_line = ParseCommandLine(arguments);
+  if (!command_line.ok()) return UsageError(command_line.status());
+  if (command_line->action == CommandLine::Action::kPrint) {
+    std::fputs(command_line->text.c_str(), stdout);
     return 0;
   }
-  const Config& config = std::get<Config>(*parsed);
+  const Config& config = command_line->config;
+  // What can be known of the settings without touching the data.
   const absl::StatusOr<service::RegistryLimits> limits = TenantLimits(
       config.max_open_tenants, config.memory_limit, RaiseOpenFiles(), MemoryOfMachine());
-  if (!limits.ok()) return UsageError(limits.status());
+  if (!limits.ok()) return UsageError(AtOrigin(limits.status(), *command_line));
+  if (command_line->action == CommandLine::Action::kCheck) {
+    for (const std::string& warning : command_line->warnings) {
+      std::fprintf(stderr, "lethed: warning: %s\n", warning.c_str());
+    }
+    std::fputs(command_line->text.c_str(), stdout);
+    return 0;
+  }
   service::EventLog log(STDERR_FILENO, config.log_level);
   library_log = &log;
   gpr_set_log_function(LogFromGrpc);
   google::protobuf::SetLogHandler(LogFromProtobuf);
   ::signal(SIGPIPE, SIG_IGN);
+  for (const std::string& warning : command_line->warnings) {
+    log.Write(service::LogLevel::kWarning, "unknown_variable", {{"message", warning}});
+  }
 
   const absl::Status status = Serve(config, *limits, log);
   if (status.ok()) return 0;

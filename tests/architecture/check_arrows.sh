@@ -18,6 +18,7 @@ find core audit store server client -name '*.h' -o -name '*.cc' -o -name '*.cu' 
       if (name ~ /^nlohmann\//) return "json"
       if (name ~ /^CLI\//) return "cli11"
       if (name == "httplib.h") return "httplib"
+      if (name ~ /^toml\+\+\//) return "toml"
       if (name ~ /^g(test|mock)\//) return "gmock"
       # The standard library, and the system interfaces that POSIX and Linux spell with a folder.
       if (name ~ /^[a-z0-9_]+(\.h)?$/ || name ~ /^(sys|netinet|arpa|linux)\//) return ""

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "absl/strings/str_split.h"
 #include "audit/signer.h"
 #include "audit/witness.h"
+#include "server/command_line.h"
+#include "server/options.h"
 #include "tests/server/service_testing.h"
 
 namespace lethe::server {
@@ -22,20 +22,15 @@ using service::kInvalid;
 class ConfigTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name :
-         {"LETHE_DATA", "LETHE_VAULT", "LETHE_LISTEN", "LETHE_ALLOW_INSECURE_NON_LOOPBACK",
-          "LETHE_PORT_FILE", "LETHE_ORIGIN", "LETHE_VERIFY_FORGET", "LETHE_LOG_LEVEL",
-          "LETHE_HTTP_LISTEN", "LETHE_WITNESS", "LETHE_MAX_OPEN_TENANTS", "LETHE_MEMORY_LIMIT",
-          "LETHE_BALLAST"}) {
-      unsetenv(name);
-    }
+    unsetenv("LETHE_CONFIG");
+    for (const Option& option : Options()) unsetenv(option.Environment().c_str());
   }
   void TearDown() override { SetUp(); }
 
   static Config Parse(const std::vector<std::string>& arguments) {
-    const auto parsed = ParseCommandLine(arguments);
+    const absl::StatusOr<CommandLine> parsed = ParseCommandLine(arguments);
     EXPECT_THAT(parsed, IsOk());
-    return std::get<Config>(*parsed);
+    return parsed->config;
   }
 };
 
@@ -151,27 +146,6 @@ TEST_F(ConfigTest, LimitsOnTenantsAreNumbers) {
     EXPECT_THAT(ParseCommandLine({"--memory-limit=" + bad}), Fails(kInvalid, "--memory-limit"))
         << bad;
   }
-}
-
-TEST_F(ConfigTest, HelpFitsEightyColumnsAndNamesEveryFlag) {
-  const auto parsed = ParseCommandLine({"--help"});
-  ASSERT_THAT(parsed, IsOk());
-  const std::string text = std::get<PrintAndExit>(*parsed).text;
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    EXPECT_LE(line.size(), 80u) << std::string(line);
-  }
-  for (const char* flag :
-       {"--data", "--vault", "--listen", "--http-listen", "--allow-insecure-non-loopback",
-        "--port-file", "--origin", "--verify-forget", "--witness", "--max-open-tenants",
-        "--memory-limit", "--ballast", "--log-level", "--version"}) {
-    EXPECT_NE(text.find(flag), std::string::npos) << flag;
-  }
-}
-
-TEST_F(ConfigTest, Version) {
-  const auto parsed = ParseCommandLine({"--version"});
-  ASSERT_THAT(parsed, IsOk());
-  EXPECT_EQ(std::get<PrintAndExit>(*parsed).text, "lethed " LETHE_VERSION "\n");
 }
 
 }  // namespace

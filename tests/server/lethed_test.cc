@@ -271,5 +271,28 @@ TEST_F(LethedTest, BadFlagsExitWithUsage) {
   }
 }
 
+TEST_F(LethedTest, TheSettingsFileIsReadAndCheckedWithoutTouchingData) {
+  const std::string file = folder_.path() + "/lethed.toml";
+  std::ofstream(file) << "data = \"" << folder_.path() << "/data\"\nlisten = \"127.0.0.1:0\"\n"
+                      << "log-level = \"warning\"\n";
+  for (const char* check : {"--check-config", "--print-config"}) {
+    Daemon daemon(folder_.path(), {"--config", file, check});
+    EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
+    EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/data")) << check;
+  }
+  // What this machine cannot keep is found too, at its line.
+  std::ofstream(file, std::ios::app) << "memory-limit = \"4096TiB\"\n";
+  Daemon refused(folder_.path(), {"--config", file, "--check-config"});
+  EXPECT_EQ(refused.Wait(), 64);
+  EXPECT_THAT(refused.Log(), HasSubstr(file + ":4: memory-limit: this machine"));
+  setenv("LETHE_LISEN", "x", 1);
+  Daemon daemon(folder_.path(), {"--config", file, "--memory-limit", "128MiB"});
+  EXPECT_NE(daemon.Port(), 0) << daemon.Log();
+  unsetenv("LETHE_LISEN");
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/data"));
+  EXPECT_THAT(daemon.Log(), HasSubstr("LETHE_LISEN: unknown; did you mean LETHE_LISTEN?"));
+  EXPECT_THAT(daemon.Log(), testing::Not(HasSubstr("\"serving\""))) << "log-level";
+}
+
 }  // namespace
 }  // namespace lethe
