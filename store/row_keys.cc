@@ -54,6 +54,14 @@ absl::Status SlotTaker::Finish() {
   return SetNextSlot(*database_, next_);
 }
 
+std::future<void> SlotTaker::MakeAhead() {
+  const uint64_t spare = next_ + kSlotReserve + kLargestBlock;
+  if (next_ - first_ < kLargestBlock || spare <= keys_->slots() + 1) return {};
+  const uint64_t missing = spare - keys_->slots() - 1;
+  return std::async(std::launch::async | std::launch::deferred,
+                    [keys = keys_, missing] { keys->Allocate(missing).IgnoreError(); });
+}
+
 absl::StatusOr<std::string> RowSealer::Seal(absl::string_view memory_uid,
                                             uint64_t handle,
                                             uint64_t slot,

@@ -12,6 +12,7 @@
 #define LETHE_STORE_ROW_KEYS_H_
 
 #include <cstdint>
+#include <future>
 #include <span>
 #include <string>
 
@@ -43,6 +44,11 @@ class SlotTaker {
   absl::StatusOr<uint64_t> Take();
   // Writes the mark.
   absl::Status Finish();
+  // Begins to make a further block of keys on another thread, if this transaction took many and few
+  // are left: the next one of its kind then finds them, and the making costs the time of the commit
+  // that follows here. The file of keys must be left alone until the future is ready. A block that
+  // cannot be made is made, with its error, by the one that needs it.
+  std::future<void> MakeAhead();
 
   // At least the number of seals that any key in use has made for rows that are in the file: it is
   // that of one subject, whose rows are all still there.
@@ -69,6 +75,9 @@ class RowSealer {
 
   // Makes the calls for rows of these slots that follow cheaper (KeyStore::Prefetch).
   absl::Status Prefetch(std::span<const uint64_t> slots) { return keys_->Prefetch(slots); }
+
+  // KeyStore::Release.
+  void Release(uint64_t slot) { keys_->Release(slot); }
 
   absl::StatusOr<std::string> Seal(absl::string_view memory_uid,
                                    uint64_t handle,

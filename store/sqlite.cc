@@ -194,9 +194,22 @@ bool Statement::ColumnIsNull(int index) const {
 
 // --- Database
 
+namespace {
+
+// SQLite counts what it allocates under one lock for the whole process, which two connections that
+// work at the same time wait for. Nobody asks for the count. Without effect where SQLite is in use
+// already.
+void ConfigureLibraryOnce() {
+  static const int ignored = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+  (void)ignored;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path,
                                                          Mode mode,
                                                          const DatabaseIdentity& identity) {
+  ConfigureLibraryOnce();
   LETHE_RETURN_IF_ERROR(PrepareFile(path, mode));
   const uint64_t file_bytes = FileBytes(path);
   const uint64_t log_bytes = FileBytes(absl::StrCat(path, "-wal"));

@@ -1,6 +1,7 @@
 #include "store/sqlite_tenant.h"
 
 #include <algorithm>
+#include <future>
 #include <optional>
 #include <string>
 #include <utility>
@@ -91,12 +92,15 @@ absl::Status SqliteTenant::InsertTokens(absl::string_view memory_uid,
     return absl::InvalidArgumentError(
         absl::StrCat("tokens: ", rows.size(), " rows, must be 1 to ", kMaxInsertRows));
   }
+  std::future<void> ahead;  // joined when all is done
   return Change(Kind::kGrow, [&]() -> absl::Status {
     LETHE_ASSIGN_OR_RETURN(const StoredMemory memory, FindMemory("uid", memory_uid));
     LETHE_ASSIGN_OR_RETURN(SlotTaker taker,
                            SlotTaker::Begin(database_.get(), keys(), SlotUse::kInsert));
     LETHE_RETURN_IF_ERROR(InsertRows(memory, rows, taker));
-    return taker.Finish();
+    LETHE_RETURN_IF_ERROR(taker.Finish());
+    ahead = taker.MakeAhead();
+    return absl::OkStatus();
   });
 }
 

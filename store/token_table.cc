@@ -1,9 +1,9 @@
 #include "store/token_table.h"
 
 #include <algorithm>
-#include <future>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -11,6 +11,7 @@
 #include "audit/hash.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/base/work_ahead.h"
 #include "store/validation.h"
 #include "store/vault/sealing.h"
 
@@ -19,8 +20,10 @@ namespace {
 
 // Rows whose keys are brought into the cache together; it holds more.
 constexpr size_t kKeysAtOnce = 1000;
-// Of a batch, sealed before anything is inserted; small, since nothing is done meanwhile.
-constexpr size_t kFirstPart = 250;
+// Of a batch. Small, since nothing is inserted before the first part is sealed; making keys takes a
+// while now and then, so that several wait meanwhile.
+constexpr size_t kSealedAtOnce = 250;
+constexpr size_t kPartsAhead = 8;
 constexpr size_t kReadBytes = size_t{1} << 20;  // of their bodies, but for the last one
 constexpr uint64_t kMaxHandle = std::numeric_limits<int64_t>::max();
 
@@ -87,26 +90,21 @@ absl::Status TokenTable::Insert(const StoredMemory& memory,
       const int64_t buried,
       CountWhere("SELECT EXISTS (SELECT 1 FROM tombstones WHERE memory = ?1)", memory));
   LETHE_ASSIGN_OR_RETURN(const std::vector<SubjectKey> subjects, FindSubjects(memory, rows, taker));
-  const auto seal = [&](size_t from) {
-    const size_t most = from == 0 ? kFirstPart : kKeysAtOnce;
-    return SealPart(memory, rows.subspan(from, std::min(most, rows.size() - from)), from, subjects,
-                    taker);
+  // Sealing needs the file of keys and no other, inserting this file and no other, and they take
+  // about as long: so a large batch is sealed on another thread while it is inserted.
+  size_t sealed = 0;
+  const auto seal = [&] {
+    const size_t from = std::exchange(sealed, std::min(rows.size(), sealed + kSealedAtOnce));
+    return SealPart(memory, rows.subspan(from, sealed - from), from, subjects, taker);
   };
-  absl::StatusOr<std::vector<SealedRow>> sealed = seal(0);
+  const size_t parts = (rows.size() + kSealedAtOnce - 1) / kSealedAtOnce;
+  std::optional<WorkAhead<absl::StatusOr<std::vector<SealedRow>>>> ahead;
+  if (parts > 1) ahead.emplace(parts, kPartsAhead, seal);
   for (size_t from = 0; from < rows.size();) {
-    LETHE_RETURN_IF_ERROR(sealed.status());
-    const std::vector<SealedRow> part = *std::move(sealed);
-    const size_t next = from + part.size();
-    // Sealing needs the file of keys and no other, inserting this file and no other, and they take
-    // about as long: so the next part is sealed meanwhile. Joined before anything else is done.
-    std::future<absl::StatusOr<std::vector<SealedRow>>> ahead;
-    if (next < rows.size()) {
-      ahead = std::async(std::launch::async | std::launch::deferred, seal, next);
-    }
-    const absl::Status inserted = InsertPart(memory, part, from, buried != 0);
-    if (ahead.valid()) sealed = ahead.get();
-    LETHE_RETURN_IF_ERROR(inserted);
-    from = next;
+    LETHE_ASSIGN_OR_RETURN(const std::vector<SealedRow> part,
+                           ahead.has_value() ? ahead->Take() : seal());
+    LETHE_RETURN_IF_ERROR(InsertPart(memory, part, from, buried != 0));
+    from += part.size();
   }
   return absl::OkStatus();
 }
@@ -139,8 +137,7 @@ absl::StatusOr<std::vector<TokenTable::SealedRow>> TokenTable::SealPart(
     std::span<const SubjectKey> subjects,
     SlotTaker& taker) {
   std::vector<SealedRow> sealed(rows.size());
-  std::vector<uint64_t> slots;
-  slots.reserve(rows.size());
+  std::vector<uint64_t> slots;  // of subjects; keys that are taken here are in the cache
   for (size_t i = 0; i < rows.size(); ++i) {
     SealedRow& row = sealed[i];
     row.handle = rows[i].handle;
@@ -150,8 +147,8 @@ absl::StatusOr<std::vector<TokenTable::SealedRow>> TokenTable::SealPart(
     } else {
       row.subject = subjects[first_index + i].hash;
       row.slot = subjects[first_index + i].slot;
+      slots.push_back(row.slot);
     }
-    slots.push_back(row.slot);
   }
   LETHE_RETURN_IF_ERROR(sealer_.Prefetch(slots));
   Nonces nonces(rows.size());
@@ -164,6 +161,8 @@ absl::StatusOr<std::vector<TokenTable::SealedRow>> TokenTable::SealPart(
     LETHE_ASSIGN_OR_RETURN(sealed[i].body,
                            sealer_.Seal(memory.record.uid, sealed[i].handle, sealed[i].slot,
                                         taker.prior_seals(), nonces, plaintext));
+    // No other row is under it, and those that wait for theirs would be pushed out.
+    if (rows[i].subject.empty()) sealer_.Release(sealed[i].slot);
   }
   return sealed;
 }

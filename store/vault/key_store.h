@@ -168,6 +168,10 @@ class KeyStore {
                        uint64_t prior_seals,
                        absl::FunctionRef<absl::Status(SealingKey& key)> use);
 
+  // Wipes the key of this slot from the cache, which leaves room for others: it is not expected to
+  // be used again soon. Its seals are forgotten with it.
+  void Release(uint64_t slot) { cache_.Evict(slot); }
+
   // Brings those of these slots into the cache that are not there, at most as many as it holds, so
   // that the calls of WithKey that follow cost no row and no Unwrap of their own. Slots that
   // WithKey would refuse are left to it. Cost: a row for each, in one pass where they lie close

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,63 @@
 
 namespace lethe::store {
 namespace {
+
+size_t PageBytes() {
+  static const auto bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+struct Page {
+  uint8_t* bytes = nullptr;
+  bool locked = false;
+};
+
+// A page of zeros as secrets need it.
+Page MapPage() {
+  void* const page =
+      ::mmap(nullptr, PageBytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  LETHE_CHECK(page != MAP_FAILED);
+  const bool locked = ::mlock(page, PageBytes()) == 0;
+  // Unknown to some kernels, where core dumps are then the operator's to switch off.
+  ::madvise(page, PageBytes(), MADV_DONTDUMP);
+  ::madvise(page, PageBytes(), MADV_WIPEONFORK);
+  return {static_cast<uint8_t*>(page), locked};
+}
+
+// Random bytes of several keys on their way into their places: a draw costs as much for a page as
+// for a key. Wiped and unmapped in the end.
+class Drawing {
+ public:
+  explicit Drawing(size_t key_bytes)
+      : key_bytes_(key_bytes),
+        page_(MapPage().bytes),
+        usable_(PageBytes() / key_bytes * key_bytes) {}
+  Drawing(const Drawing&) = delete;
+  Drawing& operator=(const Drawing&) = delete;
+  ~Drawing() {
+    OPENSSL_cleanse(page_, PageBytes());
+    ::munmap(page_, PageBytes());
+  }
+
+  // Writes the next key to `out`; `left` with it are still wanted.
+  void Next(size_t left, uint8_t* out) {
+    if (at_ == drawn_) {
+      const bool first = drawn_ == 0;
+      at_ = 0;
+      drawn_ = std::min(usable_, left * key_bytes_);
+      (first ? RandomKey : NextRandomKey)(page_, drawn_);
+    }
+    std::copy_n(page_ + at_, key_bytes_, out);
+    at_ += key_bytes_;
+  }
+
+ private:
+  const size_t key_bytes_;
+  uint8_t* const page_;
+  const size_t usable_;
+  size_t drawn_ = 0;
+  size_t at_ = 0;
+};
 
 // Places of kMaxSecretBytes in pages of their own. What is free is noted outside of them, so that a
 // place that is given back holds zeros until it is lent again.
@@ -41,18 +99,13 @@ class Pool {
 
  private:
   void AddPage() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    const size_t bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-    void* page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    LETHE_CHECK(page != MAP_FAILED);
+    const Page page = MapPage();
     ++use_.pages;
-    if (::mlock(page, bytes) == 0) ++use_.locked_pages;
-    // Unknown to some kernels, where core dumps are then the operator's to switch off.
-    ::madvise(page, bytes, MADV_DONTDUMP);
-    ::madvise(page, bytes, MADV_WIPEONFORK);
-    const size_t places = bytes / kMaxSecretBytes;
+    if (page.locked) ++use_.locked_pages;
+    const size_t places = PageBytes() / kMaxSecretBytes;
     free_.reserve(use_.pages * places);
     for (size_t i = 0; i < places; ++i) {
-      free_.push_back(static_cast<uint8_t*>(page) + i * kMaxSecretBytes);
+      free_.push_back(page.bytes + i * kMaxSecretBytes);
     }
   }
 
@@ -83,10 +136,11 @@ SecretBytes SecretBytes::Random(size_t size) {
 std::vector<SecretBytes> SecretBytes::RandomSeries(size_t count, size_t size) {
   std::vector<SecretBytes> series;
   series.reserve(count);
+  if (count == 0) return series;
+  Drawing drawing(size);
   while (series.size() < count) {
-    const bool first = series.empty();
-    SecretBytes& secret = series.emplace_back(size);
-    (first ? RandomKey : NextRandomKey)(secret.data_, size);
+    const size_t left = count - series.size();
+    drawing.Next(left, series.emplace_back(size).data_);
   }
   return series;
 }

@@ -33,7 +33,8 @@ class SecretBytes {
   explicit SecretBytes(size_t size);
   // RandomKey of random.h.
   static SecretBytes Random(size_t size);
-  // `count` of them, the first from RandomKey and the others from NextRandomKey.
+  // `count` of them, drawn a page at a time: the first page by RandomKey, the others by
+  // NextRandomKey.
   static std::vector<SecretBytes> RandomSeries(size_t count, size_t size);
 
   // The source holds nothing afterwards.

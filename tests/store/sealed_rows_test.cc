@@ -371,6 +371,45 @@ TEST_F(SealedRows, ErasuresGoOnWhenNoKeyCanBeMade) {
   EXPECT_EQ(LoadAll(*store_, memory.uid).size(), next - 200);
 }
 
+// A batch that took many keys leaves a block for the next one, made beside its commit; one that
+// took few does not.
+TEST_F(SealedRows, ALargeBatchLeavesKeysForTheNext) {
+  const auto hooks = std::make_shared<KmsHooks>();
+  options_.kms = HookedKmsFactory(hooks);
+  Open();
+  const MemoryRecord memory = TestMemory(1);
+  ASSERT_OK(store_->CreateMemory(memory));
+  uint64_t next = 1;
+  const auto insert = [&](uint64_t count) {
+    std::vector<TokenRow> rows;
+    for (uint64_t i = 0; i < count; ++i) {
+      rows.push_back(TestRow(next + i, absl::StrCat(next + i)));
+    }
+    const absl::Status status = store_->InsertTokens(memory.uid, rows);
+    if (status.ok()) next += count;
+    return status;
+  };
+  ASSERT_OK(insert(3000));
+  hooks->wrap = absl::UnavailableError("not now");
+  EXPECT_OK(insert(2048));
+  EXPECT_CODE(insert(1), absl::StatusCode::kUnavailable);
+  // What could not be made ahead is no error of the batch.
+  hooks->wrap = absl::OkStatus();
+  ASSERT_OK(insert(100));
+  int wraps = 0;
+  hooks->at = [&](const std::string& step) {
+    return step == "before wrap" && ++wraps > 2 ? absl::UnavailableError("not now")
+                                                : absl::OkStatus();
+  };
+  ASSERT_OK(insert(4000));
+  EXPECT_GE(wraps, 3);
+  hooks->at = [](const std::string&) { return absl::OkStatus(); };
+  EXPECT_OK(store_->Health());
+  EXPECT_EQ(LoadAll(*store_, memory.uid).size(), next - 1);
+  options_.kms = MakeFileKms;
+  Inspect(false);
+}
+
 // The file of keys cannot grow, or anything else: whatever the point, the insert is there whole or
 // not at all, and the store opens and forgets afterwards.
 TEST_F(SealedRows, AFullDiskInTheMiddleOfAnInsertLosesNothing) {

@@ -163,6 +163,19 @@ TEST_F(KeyStoreTest, PrefetchedKeysCostNoFurtherUnwrap) {
   EXPECT_TRUE(OpensMark(*store_, 200, marks[199]));
 }
 
+TEST_F(KeyStoreTest, AReleasedKeyLeavesTheCacheAndNothingElse) {
+  ASSERT_OK(store_->Allocate(3));
+  const std::vector<std::string> marks = MarkAll();
+  ASSERT_EQ(store_->cache().size(), 3u);
+  const size_t unwrapped = kms_->unwrapped();
+  store_->Release(2);
+  store_->Release(2);
+  store_->Release(17);
+  EXPECT_EQ(store_->cache().size(), 2u);
+  EXPECT_TRUE(OpensMark(*store_, 2, marks[1]));
+  EXPECT_EQ(kms_->unwrapped(), unwrapped + 1);
+}
+
 TEST_F(KeyStoreTest, ADamagedSlotDoesNotStopThePrefetchOfOthers) {
   options_.cached_keys = 1;
   Reopen();
