@@ -21,6 +21,12 @@ service::CallOptions CallOptionsOf(grpc::ServerContextBase* context) {
   return call;
 }
 
+service::CallOptions CallOptionsOf(grpc::ServerContextBase* context, const Admission& admission) {
+  service::CallOptions call = CallOptionsOf(context);
+  call.sees = admission.Sees();
+  return call;
+}
+
 absl::Status Guarded(absl::FunctionRef<absl::Status()> body) {
   try {
     return body();

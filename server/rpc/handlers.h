@@ -14,8 +14,10 @@
 #include <chrono>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -23,6 +25,8 @@
 #include "absl/time/time.h"
 #include "core/base/check.h"
 #include "core/base/stall_guard.h"
+#include "core/base/status_macros.h"
+#include "server/rpc/admission.h"
 #include "server/rpc/call_registry.h"
 #include "server/rpc/parse.h"
 #include "server/rpc/status.h"
@@ -32,6 +36,8 @@ namespace lethe::rpc {
 
 // CANCELLED or DEADLINE_EXCEEDED once nobody waits for the answer. The context must outlive it.
 service::CallOptions CallOptionsOf(grpc::ServerContextBase* context);
+// The same, with what the caller may know of. Both must outlive it.
+service::CallOptions CallOptionsOf(grpc::ServerContextBase* context, const Admission& admission);
 
 // Runs `body`; an exception becomes RESOURCE_EXHAUSTED (out of memory) or INTERNAL instead of
 // reaching gRPC, which would swallow it.
@@ -43,9 +49,13 @@ grpc::Status Registered(CallRegistry& registry,
                         std::function<void()> stop,
                         absl::FunctionRef<absl::Status()> body);
 
+// Each handler asks the gate before it reads, and again for each message (admission.h).
 template <typename Base>
 class RawService : public Base {
  public:
+  // `gate` must outlive the service.
+  explicit RawService(const access::Gate* gate) : gate_(gate) {}
+
   // Refuses new calls (UNAVAILABLE); streams end after what they have received.
   virtual void StopCalls() { unary_calls_.StopAll(); }
   // Returns when no handler runs, or at the deadline.
@@ -56,12 +66,21 @@ class RawService : public Base {
  protected:
   using ByteBuffer = grpc::ByteBuffer;
 
-  // The position of a method in its service, as the generated code numbers it.
-  static int MethodIndex(const google::protobuf::FileDescriptor* file, const char* method) {
+  const access::Gate* gate() const { return gate_; }
+
+  // A method of the service that a file describes.
+  static const google::protobuf::MethodDescriptor* MethodOf(
+      const google::protobuf::FileDescriptor* file,
+      const char* method) {
     LETHE_CHECK(file->service_count() == 1);
     const google::protobuf::MethodDescriptor* found = file->service(0)->FindMethodByName(method);
     LETHE_CHECK(found != nullptr);
-    return found->index();
+    return found;
+  }
+
+  // What the gate wants to know of a method; lives as long as the service.
+  const MethodEntry* EntryOf(const google::protobuf::MethodDescriptor* method) {
+    return entries_.emplace_back(std::make_unique<MethodEntry>(MethodEntry::Of(method))).get();
   }
 
   // The request of a call that has one.
@@ -77,19 +96,26 @@ class RawService : public Base {
   void Unary(
       const char* method,
       std::function<absl::Status(const Request&, const service::CallOptions&, Response*)> handle) {
+    const auto* described = MethodOf(Request::descriptor()->file(), method);
+    const MethodEntry* entry = EntryOf(described);
     this->MarkMethodStreamed(
-        MethodIndex(Request::descriptor()->file(), method),
+        // The position of a method in its service, as the generated code numbers it.
+        described->index(),
         new grpc::internal::StreamedUnaryHandler<ByteBuffer, ByteBuffer>(
-            [this, handle = std::move(handle)](
+            [this, handle = std::move(handle), entry](
                 grpc::ServerContext* context,
                 grpc::ServerUnaryStreamer<ByteBuffer, ByteBuffer>* stream) {
               return Registered(unary_calls_, stream, {}, [&]() -> absl::Status {
+                Admission admission(gate_, entry, context);
+                LETHE_RETURN_IF_ERROR(admission.Enter());
                 Request request;
-                if (absl::Status read = ReadRequest(*stream, &request); !read.ok()) return read;
+                LETHE_RETURN_IF_ERROR(ReadRequest(*stream, &request));
+                LETHE_RETURN_IF_ERROR(admission.Admit(request));
                 Response response;
-                absl::Status status = handle(request, CallOptionsOf(context), &response);
-                if (status.ok()) stream->Write(SerializeMessage(response));
-                return status;
+                LETHE_RETURN_IF_ERROR(admission.Finish(
+                    handle(request, CallOptionsOf(context, admission), &response), response));
+                stream->Write(SerializeMessage(response));
+                return absl::OkStatus();
               });
             }));
   }
@@ -103,23 +129,26 @@ class RawService : public Base {
       CallRegistry* registry,
       std::function<absl::Status(const Request&, const service::CallOptions&, Response*)> handle) {
     using Stream = grpc::ServerReaderWriter<ByteBuffer, ByteBuffer>;
+    const auto* described = MethodOf(Request::descriptor()->file(), method);
+    const MethodEntry* entry = EntryOf(described);
     this->MarkMethodStreamed(
-        MethodIndex(Request::descriptor()->file(), method),
+        // The position of a method in its service, as the generated code numbers it.
+        described->index(),
         new grpc::internal::TemplatedBidiStreamingHandler<Stream, false>(
-            [handle = std::move(handle), registry](grpc::ServerContext* context, Stream* stream) {
+            [this, handle = std::move(handle), registry, entry](grpc::ServerContext* context,
+                                                                Stream* stream) {
               const auto cancel = [context] { context->TryCancel(); };
               return Registered(*registry, stream, cancel, [&]() -> absl::Status {
+                Admission admission(gate_, entry, context);
+                LETHE_RETURN_IF_ERROR(admission.Enter());
                 ByteBuffer bytes;
                 while (stream->Read(&bytes)) {
                   Request request;
-                  if (absl::Status parsed = ParseMessage(bytes, &request); !parsed.ok()) {
-                    return parsed;
-                  }
+                  LETHE_RETURN_IF_ERROR(ParseMessage(bytes, &request));
+                  LETHE_RETURN_IF_ERROR(admission.Admit(request));
                   Response response;
-                  if (absl::Status status = handle(request, CallOptionsOf(context), &response);
-                      !status.ok()) {
-                    return status;
-                  }
+                  LETHE_RETURN_IF_ERROR(
+                      handle(request, CallOptionsOf(context, admission), &response));
                   if (!stream->Write(SerializeMessage(response))) break;
                 }
                 return absl::OkStatus();
@@ -139,23 +168,30 @@ class RawService : public Base {
                                  const service::CallOptions&,
                                  const std::function<bool(const Response&)>& write)> handle) {
     using Stream = grpc::ServerSplitStreamer<ByteBuffer, ByteBuffer>;
+    const auto* described = MethodOf(Request::descriptor()->file(), method);
+    const MethodEntry* entry = EntryOf(described);
     this->MarkMethodStreamed(
-        MethodIndex(Request::descriptor()->file(), method),
+        // The position of a method in its service, as the generated code numbers it.
+        described->index(),
         new grpc::internal::SplitServerStreamingHandler<ByteBuffer, ByteBuffer>(
-            [handle = std::move(handle), registry, max_write](grpc::ServerContext* context,
-                                                              Stream* stream) {
+            [this, handle = std::move(handle), registry, max_write, entry](
+                grpc::ServerContext* context, Stream* stream) {
               const auto cancel = [context] { context->TryCancel(); };
               return Registered(*registry, stream, cancel, [&]() -> absl::Status {
+                Admission admission(gate_, entry, context);
+                LETHE_RETURN_IF_ERROR(admission.Enter());
                 Request request;
-                if (absl::Status read = ReadRequest(*stream, &request); !read.ok()) return read;
+                LETHE_RETURN_IF_ERROR(ReadRequest(*stream, &request));
+                LETHE_RETURN_IF_ERROR(admission.Admit(request));
                 StallGuard guard(max_write, cancel);
                 guard.Pause();
-                return handle(request, CallOptionsOf(context), [&](const Response& response) {
+                const auto write = [&](const Response& response) {
                   guard.Progress();
                   const bool written = stream->Write(SerializeMessage(response));
                   guard.Pause();
                   return written;
-                });
+                };
+                return admission.Finish(handle(request, CallOptionsOf(context, admission), write));
               });
             }));
   }
@@ -172,14 +208,19 @@ class RawService : public Base {
                          const service::CallOptions&,
                          Response*)> handle) {
     using Stream = grpc::ServerReaderWriter<ByteBuffer, ByteBuffer>;
+    const auto* described = MethodOf(Request::descriptor()->file(), method);
+    const MethodEntry* entry = EntryOf(described);
     this->MarkMethodStreamed(
-        MethodIndex(Request::descriptor()->file(), method),
+        // The position of a method in its service, as the generated code numbers it.
+        described->index(),
         new grpc::internal::TemplatedBidiStreamingHandler<Stream, false>(
-            [handle = std::move(handle), registry, max_read](grpc::ServerContext* context,
-                                                             Stream* stream) {
+            [this, handle = std::move(handle), registry, max_read, entry](
+                grpc::ServerContext* context, Stream* stream) {
               const auto cancel = [context] { context->TryCancel(); };
               return Registered(*registry, stream, cancel, [&]() -> absl::Status {
-                const service::CallOptions call = CallOptionsOf(context);
+                Admission admission(gate_, entry, context);
+                LETHE_RETURN_IF_ERROR(admission.Enter());
+                const service::CallOptions call = CallOptionsOf(context, admission);
                 StallGuard guard(max_read, cancel);
                 const auto read = [&]() -> absl::StatusOr<std::optional<Request>> {
                   ByteBuffer bytes;
@@ -192,20 +233,21 @@ class RawService : public Base {
                     return std::nullopt;
                   }
                   std::optional<Request> request(std::in_place);
-                  if (absl::Status parsed = ParseMessage(bytes, &*request); !parsed.ok()) {
-                    return parsed;
-                  }
+                  LETHE_RETURN_IF_ERROR(ParseMessage(bytes, &*request));
+                  LETHE_RETURN_IF_ERROR(admission.Admit(*request));
                   return request;
                 };
                 Response response;
-                absl::Status status = handle(read, call, &response);
-                if (status.ok()) stream->Write(SerializeMessage(response));
-                return status;
+                LETHE_RETURN_IF_ERROR(admission.Finish(handle(read, call, &response), response));
+                stream->Write(SerializeMessage(response));
+                return absl::OkStatus();
               });
             }));
   }
 
  private:
+  const access::Gate* const gate_;
+  std::vector<std::unique_ptr<MethodEntry>> entries_;
   CallRegistry unary_calls_{std::numeric_limits<size_t>::max()};
 };
 

@@ -22,9 +22,13 @@ constexpr size_t kMaxQueuedBytes = size_t{32} << 20;
 
 InsertStream::InsertStream(grpc::CallbackServerContext* context,
                            service::Service* service,
+                           const access::Gate* gate,
+                           const MethodEntry* entry,
                            CallRegistry* registry)
-    : context_(context), service_(service), registry_(registry) {
-  if (absl::Status status = registry_->Enter(this, [this] { Stop(); }); !status.ok()) {
+    : context_(context), service_(service), registry_(registry), admission_(gate, entry, context) {
+  absl::Status status = admission_.Enter();
+  if (status.ok()) status = registry_->Enter(this, [this] { Stop(); });
+  if (!status.ok()) {
     Finish(ToGrpc(status));
     return;
   }
@@ -113,6 +117,8 @@ absl::Status InsertStream::Accept(const grpc::ByteBuffer& bytes) {
       return service::FieldError("sequence", "must be above that of the message before");
     }
   }
+  // Every message: what the caller may do can change while the stream lives.
+  LETHE_RETURN_IF_ERROR(admission_.Admit(tenant_, memory_));
   LETHE_RETURN_IF_ERROR(
       service::CheckBatchSize("tokens", static_cast<size_t>(request.tokens_size())));
   started_ = true;

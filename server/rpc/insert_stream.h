@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "core/base/mutex.h"
 #include "lethe/v1/memory_service.pb.h"
+#include "server/rpc/admission.h"
 #include "server/rpc/call_registry.h"
 #include "server/service/service.h"
 
@@ -30,11 +31,14 @@ namespace lethe::rpc {
 
 class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // Deletes itself when the call is over. The call is refused when the registry has no place for
-  // it. When the registry stops it, nothing more is read, what has been read is committed and
-  // acknowledged, and the stream ends with UNAVAILABLE. All arguments must outlive the call.
+  // Deletes itself when the call is over. The call is refused by the gate, or when the registry has
+  // no place for it. When the registry stops it, nothing more is read, what has been read is
+  // committed and acknowledged, and the stream ends with UNAVAILABLE. All arguments must outlive
+  // the call.
   InsertStream(grpc::CallbackServerContext* context,
                service::Service* service,
+               const access::Gate* gate,
+               const MethodEntry* entry,
                CallRegistry* registry);
 
   void OnReadDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -68,6 +72,7 @@ class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   grpc::CallbackServerContext* const context_;
   service::Service* const service_;
   CallRegistry* const registry_;
+  Admission admission_;  // asked before the first read, then under mutex_
   bool registered_ = false;
   std::thread worker_;
 

@@ -2,9 +2,12 @@
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/server_builder_option.h>
 
 #include <chrono>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,31 +17,39 @@ namespace {
 constexpr int kMaxConnectionIdleMs = 10 * 60 * 1000;
 constexpr std::chrono::milliseconds kLastAnswers(500);
 
-// Both plugins are process-wide and must be on before the first builder exists.
-void EnablePluginsOnce() {
+// Process-wide, and must be on before the first builder exists.
+void EnableHealthOnce() {
   static std::once_flag once;
-  std::call_once(once, [] {
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  });
+  std::call_once(once, [] { grpc::EnableDefaultHealthCheckService(true); });
 }
+
+// Reflection for one server, not for every one of the process.
+class WithReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->push_back(std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>());
+  }
+};
 
 }  // namespace
 
 RpcServer::RpcServer(service::Service* service, const ServerOptions& options)
-    : tenants_(service),
-      memories_(service, options.max_open_streams),
-      certificates_(service, options.max_exports, options.max_export_write),
-      backups_(service, options.max_backups, options.max_backup_pause) {}
+    : tenants_(service, GateOf(options)),
+      memories_(service, GateOf(options), options.max_open_streams),
+      certificates_(service, GateOf(options), options.max_exports, options.max_export_write),
+      backups_(service, GateOf(options), options.max_backups, options.max_backup_pause) {}
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* service,
                                                             const ServerOptions& options) {
-  EnablePluginsOnce();
+  EnableHealthOnce();
   std::unique_ptr<RpcServer> server(new RpcServer(service, options));
   grpc::ResourceQuota quota("lethed");
   quota.SetMaxThreads(options.max_threads).Resize(options.memory_quota_bytes);
   grpc::ServerBuilder builder;
   builder.SetResourceQuota(quota);
+  // Its handler is gRPC's own and asks no gate.
+  if (!server->GateOf(options)->guarded()) builder.SetOption(std::make_unique<WithReflection>());
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);

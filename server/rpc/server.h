@@ -11,12 +11,15 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/access/gate.h"
 #include "server/rpc/services.h"
 #include "server/service/service.h"
 
 namespace lethe::rpc {
 
 struct ServerOptions {
+  // Asked about every call; null: everybody may do everything. Must outlive the server.
+  const access::Gate* gate = nullptr;
   // "host:port", not encrypted; port 0 lets the kernel choose. Empty: reachable only through
   // InProcessChannel.
   std::string listen;
@@ -58,7 +61,11 @@ class RpcServer {
 
  private:
   RpcServer(service::Service* service, const ServerOptions& options);
+  const access::Gate* GateOf(const ServerOptions& options) const {
+    return options.gate != nullptr ? options.gate : &open_gate_;
+  }
 
+  const access::Gate open_gate_{nullptr, nullptr, nullptr};
   TenantHandlers tenants_;
   MemoryHandlers memories_;
   CertificateHandlers certificates_;

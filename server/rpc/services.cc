@@ -34,7 +34,8 @@ absl::Status HandleQuery(service::Service* service,
 
 }  // namespace
 
-TenantHandlers::TenantHandlers(service::Service* service) {
+TenantHandlers::TenantHandlers(service::Service* service, const access::Gate* gate)
+    : RawService(gate) {
   Unary<v1::CreateTenantRequest, v1::Tenant>(
       "CreateTenant", [service](const auto& request, const CallOptions& call, auto* response) {
         return Answer(service->CreateTenant(request.name(), call), response);
@@ -45,8 +46,8 @@ TenantHandlers::TenantHandlers(service::Service* service) {
       });
   Unary<v1::ListTenantsRequest, v1::ListTenantsResponse>(
       "ListTenants",
-      [service](const auto& request, const CallOptions&, auto* response) -> absl::Status {
-        LETHE_ASSIGN_OR_RETURN(auto page, service->ListTenants(PageOf(request)));
+      [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
+        LETHE_ASSIGN_OR_RETURN(auto page, service->ListTenants(PageOf(request), call));
         for (const service::TenantInfo& tenant : page.items) {
           ToProto(tenant, response->add_tenants());
         }
@@ -71,8 +72,10 @@ void MemoryHandlers::WaitForCalls(std::chrono::system_clock::time_point deadline
   query_streams_.WaitUntilEmpty(deadline);
 }
 
-MemoryHandlers::MemoryHandlers(service::Service* service, size_t max_streams)
-    : insert_streams_(max_streams), query_streams_(max_streams) {
+MemoryHandlers::MemoryHandlers(service::Service* service,
+                               const access::Gate* gate,
+                               size_t max_streams)
+    : RawService(gate), insert_streams_(max_streams), query_streams_(max_streams) {
   Unary<v1::CreateMemoryRequest, v1::Memory>(
       "CreateMemory",
       [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
@@ -104,11 +107,14 @@ MemoryHandlers::MemoryHandlers(service::Service* service, size_t max_streams)
             service->Insert(request.tenant(), request.memory(), FromProto(request.tokens()), call),
             response);
       });
-  MarkMethodRawCallback(MethodIndex(v1::InsertStreamRequest::descriptor()->file(), "InsertStream"),
-                        new grpc::internal::CallbackBidiHandler<ByteBuffer, ByteBuffer>(
-                            [this, service](grpc::CallbackServerContext* context) {
-                              return new rpc::InsertStream(context, service, &insert_streams_);
-                            }));
+  const auto* insert_stream =
+      MethodOf(v1::InsertStreamRequest::descriptor()->file(), "InsertStream");
+  MarkMethodRawCallback(
+      insert_stream->index(),
+      new grpc::internal::CallbackBidiHandler<ByteBuffer, ByteBuffer>(
+          [this, service, entry = EntryOf(insert_stream)](grpc::CallbackServerContext* context) {
+            return new rpc::InsertStream(context, service, this->gate(), entry, &insert_streams_);
+          }));
   Unary<v1::QueryRequest, v1::QueryResponse>(
       "Query", [service](const auto& request, const CallOptions& call, auto* response) {
         return HandleQuery(service, request, call, response);
@@ -154,9 +160,10 @@ void CertificateHandlers::WaitForCalls(std::chrono::system_clock::time_point dea
 }
 
 CertificateHandlers::CertificateHandlers(service::Service* service,
+                                         const access::Gate* gate,
                                          size_t max_exports,
                                          absl::Duration max_write)
-    : exports_(max_exports) {
+    : RawService(gate), exports_(max_exports) {
   Unary<v1::GetCheckpointRequest, v1::Checkpoint>(
       "GetCheckpoint", [service](const auto& request, const CallOptions&, auto* response) {
         return Answer(service->GetCheckpoint(request.tenant()), response);

@@ -15,16 +15,18 @@
 
 namespace lethe::rpc {
 
+// Service and gate outlive the handlers.
+
 class TenantHandlers final : public RawService<v1::TenantService::Service> {
  public:
-  explicit TenantHandlers(service::Service* service);
+  TenantHandlers(service::Service* service, const access::Gate* gate);
 };
 
 class MemoryHandlers final : public RawService<v1::MemoryService::Service> {
  public:
   // `max_streams` bounds the streams of each kind (InsertStream, QueryStream) that are open at
   // once.
-  MemoryHandlers(service::Service* service, size_t max_streams);
+  MemoryHandlers(service::Service* service, const access::Gate* gate, size_t max_streams);
 
   void StopCalls() override;
   void WaitForCalls(std::chrono::system_clock::time_point deadline) override;
@@ -38,7 +40,10 @@ class CertificateHandlers final : public RawService<v1::CertificateService::Serv
  public:
   // `max_exports` bounds the exports that run at once; one whose reader takes nothing for
   // `max_write` is cancelled.
-  CertificateHandlers(service::Service* service, size_t max_exports, absl::Duration max_write);
+  CertificateHandlers(service::Service* service,
+                      const access::Gate* gate,
+                      size_t max_exports,
+                      absl::Duration max_write);
 
   void StopCalls() override;
   void WaitForCalls(std::chrono::system_clock::time_point deadline) override;
@@ -51,7 +56,10 @@ class BackupHandlers final : public RawService<v1::BackupService::Service> {
  public:
   // `max_backups` bounds the backups that run at once, and the restores; one whose other side takes
   // or sends nothing for `max_pause` is cancelled.
-  BackupHandlers(service::Service* service, size_t max_backups, absl::Duration max_pause);
+  BackupHandlers(service::Service* service,
+                 const access::Gate* gate,
+                 size_t max_backups,
+                 absl::Duration max_pause);
 
   void StopCalls() override;
   void WaitForCalls(std::chrono::system_clock::time_point deadline) override;

@@ -34,6 +34,8 @@ absl::Status FieldError(absl::string_view field, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
 }
 
+absl::Status NoSuchTenant() { return absl::NotFoundError("tenant: there is none with this name"); }
+
 bool HasControlCharacter(absl::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const uint8_t byte = Byte(text, i);

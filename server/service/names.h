@@ -31,6 +31,10 @@ absl::Status FieldError(absl::string_view field, absl::string_view what);
 // Whether well-formed UTF-8 text holds a control character: U+0000 to U+001F, U+007F to U+009F.
 bool HasControlCharacter(absl::string_view text);
 
+// NOT_FOUND: what is said of a tenant that does not exist, and of one that the caller may not know
+// of.
+absl::Status NoSuchTenant();
+
 // A tenant or a memory: 1 to 63 characters of [a-z0-9-], starting and ending with a letter or
 // digit.
 absl::Status CheckName(absl::string_view field, absl::string_view name);

@@ -225,13 +225,14 @@ absl::StatusOr<TenantInfo> Service::GetTenant(const std::string& name) {
   return tenant->Info();
 }
 
-absl::StatusOr<Page<TenantInfo>> Service::ListTenants(const PageRequest& page) {
+absl::StatusOr<Page<TenantInfo>> Service::ListTenants(const PageRequest& page,
+                                                      const CallOptions& call) {
   constexpr absl::string_view kScope = "tenants";
   LETHE_ASSIGN_OR_RETURN(const size_t size, PageSize(page.size));
   LETHE_ASSIGN_OR_RETURN(const std::string after, DecodePageToken(kScope, page.token));
   Page<TenantInfo> result;
   bool more = false;
-  std::tie(result.items, more) = registry_.List(after, size);
+  std::tie(result.items, more) = registry_.List(after, size, call.sees);
   if (more) result.next_page_token = EncodePageToken(kScope, result.items.back().name);
   return result;
 }

@@ -68,8 +68,10 @@ class Service {
   absl::StatusOr<TenantInfo> CreateTenant(const std::string& name, const CallOptions& call);
   // Neither this nor ListTenants opens a tenant that is not open: they say how it was closed.
   absl::StatusOr<TenantInfo> GetTenant(const std::string& name);
-  // In the order of names. A quarantined tenant is listed with its name alone.
-  absl::StatusOr<Page<TenantInfo>> ListTenants(const PageRequest& page);
+  // In the order of names, those that the caller sees. A quarantined tenant is listed with its name
+  // alone.
+  absl::StatusOr<Page<TenantInfo>> ListTenants(const PageRequest& page,
+                                               const CallOptions& call = {});
   absl::StatusOr<DeleteTenantReply> DeleteTenant(const std::string& name, const CallOptions& call);
 
   absl::StatusOr<MemoryInfo> CreateMemory(const std::string& tenant,

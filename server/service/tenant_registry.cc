@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "server/service/names.h"
 #include "server/service/tenant_registry_entry.h"
 
 namespace lethe::service {
@@ -20,8 +21,6 @@ constexpr std::chrono::milliseconds kLook(20);
 constexpr size_t kMostUnloading = 8;  // at a time
 // What a tenant takes that is new, or is opened with its log alone.
 constexpr uint64_t kUnknownBytes = Tenant::Size::kEmptyBytes;
-
-absl::Status NoSuchTenant() { return absl::NotFoundError("tenant: there is none with this name"); }
 
 int64_t MillisecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
@@ -166,12 +165,14 @@ std::optional<TenantInfo> TenantRegistry::KnownOf(const Entry& entry) const {
 }
 
 std::pair<std::vector<TenantInfo>, bool> TenantRegistry::List(const std::string& after,
-                                                              size_t limit) const {
+                                                              size_t limit,
+                                                              const TenantFilter& sees) const {
   MutexLock lock(mutex_);
   std::vector<TenantInfo> infos;
   for (auto next = entries_.upper_bound(after); next != entries_.end(); ++next) {
     const Entry& entry = *next->second;
     if (entry.state == State::kDeleted || IsGone(entry)) continue;
+    if (sees && !sees(entry.name)) continue;
     if (infos.size() == limit) return {std::move(infos), true};
     std::optional<TenantInfo> known = KnownOf(entry);
     if (!known.has_value()) known.emplace().name = entry.name;

@@ -121,9 +121,11 @@ class TenantRegistry {
   // has looked into yet. NOT_FOUND.
   absl::StatusOr<std::optional<TenantInfo>> Info(const std::string& name) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // In the order of names, those above `after`, at most `limit`, and whether there are more. With
-  // the name alone where nothing more is known.
-  std::pair<std::vector<TenantInfo>, bool> List(const std::string& after, size_t limit) const
+  // In the order of names, those above `after` that `sees` lets through, at most `limit`, and
+  // whether there are more. With the name alone where nothing more is known.
+  std::pair<std::vector<TenantInfo>, bool> List(const std::string& after,
+                                                size_t limit,
+                                                const TenantFilter& sees = {}) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // --- Opening.

@@ -12,16 +12,22 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "core/kernel/kernel.h"
 #include "core/svdd/problem.h"
 
 namespace lethe::service {
 
+// Whether a caller may know that there is a tenant of this name. Empty: of every one.
+using TenantFilter = std::function<bool(absl::string_view tenant)>;
+
 // What a caller can say about one call.
 struct CallOptions {
   // Asked before a commit starts: OK while somebody still waits for the answer, otherwise the
   // status to end with (CANCELLED, DEADLINE_EXCEEDED). Empty: always OK.
-  std::function<absl::Status()> still_wanted;
+  std::function<absl::Status()> still_wanted = {};
+  // Which tenants a list of them shows.
+  TenantFilter sees = {};
 };
 
 struct TenantInfo {

@@ -1,0 +1,203 @@
+#include "server/access/methods.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace lethe::access {
+namespace {
+
+constexpr RoleSet kEverybody = {Role::kApp, Role::kEraser, Role::kAuditor, Role::kAdmin};
+// Certificates hold nothing of a token. Who erases needs those of his erasures.
+constexpr RoleSet kReadersOfLogs = {Role::kEraser, Role::kAuditor};
+
+constexpr Method Open(absl::string_view name) { return {.name = name, .scope = Scope::kOpen}; }
+
+constexpr Method OfServer(absl::string_view name, RoleSet roles, Effect effect) {
+  return {.name = name, .scope = Scope::kServer, .roles = roles, .effect = effect};
+}
+
+constexpr Method OfTenant(absl::string_view name,
+                          absl::string_view tenant_field,
+                          absl::string_view memory_field,
+                          RoleSet roles,
+                          Effect effect) {
+  return {.name = name,
+          .scope = Scope::kTenant,
+          .tenant_field = tenant_field,
+          .memory_field = memory_field,
+          .roles = roles,
+          .effect = effect};
+}
+
+// app      writes tokens and reads them
+// eraser   makes tokens go, and sees to it that it is done
+// auditor  reads the logs of certificates and has states checked; sees no token
+// admin    tenants, memories' configuration, keys, backups; sees no token and chooses none to erase
+constexpr std::array kMethods = {
+    // Watched by load balancers, which have no credentials; says nothing of tenants.
+    Open("/grpc.health.v1.Health/Check"),
+    Open("/grpc.health.v1.Health/Watch"),
+    // Served only where there is no access control at all: its handler is gRPC's own, which asks
+    // nobody (server/rpc/server.cc).
+    Open("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"),
+
+    OfTenant("/lethe.v1.BackupService/CreateBackup",
+             "tenant",
+             "",
+             {Role::kAdmin},
+             Effect::kAdministers),
+    // Names its tenant in a signed manifest, may bring back one that is gone, and loses what came
+    // after the backup.
+    OfServer("/lethe.v1.BackupService/RestoreBackup", {Role::kAdmin}, Effect::kDestroys),
+
+    OfTenant("/lethe.v1.CertificateService/AddCosignature",
+             "tenant",
+             "",
+             {Role::kAuditor},
+             Effect::kAdds),
+    OfTenant("/lethe.v1.CertificateService/Export", "tenant", "", {Role::kAuditor}, Effect::kReads),
+    OfTenant("/lethe.v1.CertificateService/GetCertificate",
+             "tenant",
+             "",
+             kReadersOfLogs,
+             Effect::kReads),
+    OfTenant("/lethe.v1.CertificateService/GetCheckpoint",
+             "tenant",
+             "",
+             kReadersOfLogs,
+             Effect::kReads),
+    OfTenant("/lethe.v1.CertificateService/GetConsistencyProof",
+             "tenant",
+             "",
+             kReadersOfLogs,
+             Effect::kReads),
+    OfTenant("/lethe.v1.CertificateService/GetInclusionProof",
+             "tenant",
+             "",
+             kReadersOfLogs,
+             Effect::kReads),
+    OfTenant("/lethe.v1.CertificateService/ListCertificates",
+             "tenant",
+             "memory",
+             kReadersOfLogs,
+             Effect::kReads),
+    OfTenant("/lethe.v1.CertificateService/RewrapKeys",
+             "tenant",
+             "",
+             {Role::kAdmin},
+             Effect::kDestroys),
+    OfServer("/lethe.v1.CertificateService/RotateKey", {Role::kAdmin}, Effect::kDestroys),
+
+    OfTenant("/lethe.v1.MemoryService/CreateMemory",
+             "tenant",
+             "name",
+             {Role::kAdmin},
+             Effect::kAdministers),
+    OfTenant("/lethe.v1.MemoryService/DeleteMemory",
+             "tenant",
+             "name",
+             {Role::kEraser},
+             Effect::kDestroys),
+    // Counts, the state digest and the health of the solver: nothing of a token.
+    OfTenant("/lethe.v1.MemoryService/Describe", "tenant", "memory", kEverybody, Effect::kReads),
+    OfTenant("/lethe.v1.MemoryService/Edit",
+             "tenant",
+             "memory",
+             {Role::kEraser},
+             Effect::kDestroys),
+    OfTenant("/lethe.v1.MemoryService/Evict",
+             "tenant",
+             "memory",
+             {Role::kEraser},
+             Effect::kDestroys),
+    OfTenant("/lethe.v1.MemoryService/Forget",
+             "tenant",
+             "memory",
+             {Role::kEraser},
+             Effect::kDestroys),
+    OfTenant("/lethe.v1.MemoryService/GetMemory", "tenant", "name", kEverybody, Effect::kReads),
+    OfTenant("/lethe.v1.MemoryService/Insert", "tenant", "memory", {Role::kApp}, Effect::kAdds),
+    OfTenant("/lethe.v1.MemoryService/InsertStream",
+             "tenant",
+             "memory",
+             {Role::kApp},
+             Effect::kAdds),
+    OfTenant("/lethe.v1.MemoryService/ListMemories", "tenant", "", kEverybody, Effect::kReads),
+    OfTenant("/lethe.v1.MemoryService/Query", "tenant", "memory", {Role::kApp}, Effect::kReads),
+    OfTenant("/lethe.v1.MemoryService/QueryStream",
+             "tenant",
+             "memory",
+             {Role::kApp},
+             Effect::kReads),
+    // Appends what it found to the log.
+    OfTenant("/lethe.v1.MemoryService/Verify",
+             "tenant",
+             "memory",
+             {Role::kAuditor, Role::kAdmin},
+             Effect::kAdds),
+
+    // Whoever may do it for one tenant only was given that tenant; new ones are the server's.
+    OfServer("/lethe.v1.TenantService/CreateTenant", {Role::kAdmin}, Effect::kAdministers),
+    OfTenant("/lethe.v1.TenantService/DeleteTenant", "name", "", {Role::kAdmin}, Effect::kDestroys),
+    OfTenant("/lethe.v1.TenantService/GetTenant", "name", "", kEverybody, Effect::kReads),
+    Method{.name = "/lethe.v1.TenantService/ListTenants",
+           .scope = Scope::kListed,
+           .roles = kEverybody},
+};
+
+constexpr bool Before(const Method& a, const Method& b) { return a.name < b.name; }
+
+static_assert(std::adjacent_find(kMethods.begin(),
+                                 kMethods.end(),
+                                 [](const Method& a, const Method& b) { return !Before(a, b); }) ==
+                  kMethods.end(),
+              "the table is sorted, each name once");
+static_assert(std::all_of(kMethods.begin(),
+                          kMethods.end(),
+                          [](const Method& method) {
+                            return (method.scope == Scope::kOpen) == method.roles.empty() &&
+                                   (method.scope == Scope::kTenant) == !method.tenant_field.empty();
+                          }),
+              "roles and a field for the tenant where the scope wants them, and nowhere else");
+
+}  // namespace
+
+absl::string_view ScopeName(Scope scope) {
+  switch (scope) {
+    case Scope::kOpen:
+      return "open";
+    case Scope::kServer:
+      return "server";
+    case Scope::kTenant:
+      return "tenant";
+    case Scope::kListed:
+      return "listed";
+  }
+  return "";
+}
+
+absl::string_view EffectName(Effect effect) {
+  switch (effect) {
+    case Effect::kReads:
+      return "reads";
+    case Effect::kAdds:
+      return "adds";
+    case Effect::kAdministers:
+      return "administers";
+    case Effect::kDestroys:
+      return "destroys";
+  }
+  return "";
+}
+
+std::span<const Method> Methods() { return kMethods; }
+
+const Method* FindMethod(absl::string_view name) {
+  const auto found = std::lower_bound(
+      kMethods.begin(), kMethods.end(), name,
+      [](const Method& method, absl::string_view wanted) { return method.name < wanted; });
+  return found != kMethods.end() && found->name == name ? &*found : nullptr;
+}
+
+}  // namespace lethe::access

@@ -1,0 +1,50 @@
+// The one table of what can be called: which roles may, where the call names its tenant, what it
+// does. A call that is not in the table is refused, whoever asks (gate.h).
+//
+// A new RPC needs a row here, or it answers PERMISSION_DENIED; tests/server/access_matrix_test.cc
+// walks every service by its descriptor and holds the rows against a running server, and
+// docs/access.md has the same table, held by a test too.
+#ifndef LETHE_SERVER_ACCESS_METHODS_H_
+#define LETHE_SERVER_ACCESS_METHODS_H_
+
+#include <cstdint>
+#include <span>
+
+#include "absl/strings/string_view.h"
+#include "server/access/identity.h"
+
+namespace lethe::access {
+
+enum class Scope : uint8_t {
+  kOpen,    // for everybody, without credentials
+  kServer,  // of the whole server: the role is needed for every tenant
+  kTenant,  // of the tenant that each request names
+  kListed,  // the role for any tenant; the answer shows only what the caller may know of
+};
+
+// What is written to the operations log: the last two, before and after; the others when refused.
+enum class Effect : uint8_t { kReads, kAdds, kAdministers, kDestroys };
+
+struct Method {
+  absl::string_view name;  // "/package.Service/Method"
+  Scope scope = Scope::kServer;
+  absl::string_view tenant_field;  // of each request; only with kTenant
+  absl::string_view memory_field;  // of each request, for the operations log; empty for none
+  RoleSet roles;                   // none with kOpen
+  Effect effect = Effect::kReads;
+
+  bool recorded() const { return effect == Effect::kAdministers || effect == Effect::kDestroys; }
+};
+
+// "of everybody", "of the server", ...: for documents and messages.
+absl::string_view ScopeName(Scope scope);
+absl::string_view EffectName(Effect effect);
+
+// Sorted by name, each name once.
+std::span<const Method> Methods();
+// Null when it is not in the table.
+const Method* FindMethod(absl::string_view name);
+
+}  // namespace lethe::access
+
+#endif  // LETHE_SERVER_ACCESS_METHODS_H_
