@@ -31,8 +31,8 @@ const std::vector<std::string>& AllIds() {
   return *ids;
 }
 constexpr std::array<const char*, 3> kSubjects = {"x", "y", "z"};
-constexpr std::array<const char*, 9> kRequests = {"r0", "r1", "r2", "r3", "r4",
-                                                  "r5", "r6", "r7", "r8"};
+constexpr std::array<const char*, 10> kRequests = {"r0", "r1", "r2", "r3", "r4",
+                                                   "r5", "r6", "r7", "r8", "r9"};
 
 void Add(const CertificateRecord& record, Facts& facts) {
   facts[absl::StrCat("leaf ", record.sequence)] = record.leaf;

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 #include "store/anchor.h"
 #include "tests/store/life.h"
 #include "tests/store/store_testing.h"
@@ -251,7 +252,30 @@ Chapter HandOver() {
       .name = "put a cosignature",
       .run = [=](Life& life) { return life.store().PutCosignature(signature(life.model())); },
       .apply = [=](Model& model) { model.cosignatures = {signature(model)}; }};
-  return {"a hand-over", {hand_over, cosign, Read(3), Erase(3, {"j"}, "r6")}};
+  return {"a hand-over", {hand_over, cosign, Read(3), Erase(3, {"j"}, "r9")}};
+}
+
+// A new key-encryption key. No fact of the model changes by it: every row opens as before, whatever
+// comes in between. That the old one is gone can be asked of the store.
+Chapter NewKek() {
+  Step change{.name = "change the key-encryption key", .run = [](Life& life) -> absl::Status {
+                LETHE_ASSIGN_OR_RETURN(const KeysRewrapped changed, life.store().RotateKeys());
+                LETHE_ASSIGN_OR_RETURN(const KeysRewrapped left, life.store().FinishRotation());
+                LETHE_ASSIGN_OR_RETURN(const auto ended, life.store().EndedEpochs());
+                const bool whole = changed.keys > 0 && left.keys == 0 &&
+                                   left.epoch == changed.epoch && !ended.empty() &&
+                                   ended.back() + 1 == changed.epoch;
+                return whole ? absl::OkStatus()
+                             : absl::FailedPreconditionError("answered before it was whole");
+              }};
+  Step named{.name = "forget ended epochs", .run = [](Life& life) -> absl::Status {
+               LETHE_ASSIGN_OR_RETURN(const auto ended, life.store().EndedEpochs());
+               return ended.empty() ? absl::OkStatus()
+                                    : life.store().ForgetEndedEpochs(ended.back());
+             }};
+  return {"a new key-encryption key",
+          {Erase(3, {"k"}, "r6"), DestroyKeys(), change, Read(6), AppendShredded(), named,
+           Insert(3, {{"k", "z"}})}};
 }
 
 Chapter End() {
@@ -343,6 +367,7 @@ std::vector<Chapter> TheLife() {
       {"a memory",
        {DeleteMemory(2, "r5"), DestroyKeys(), AppendShredded(), CreateMemory(3),
         Insert(3, {{"j", "z"}, {"k", ""}})}},
+      NewKek(),
       HandOver(),
       End()};
   // Some steps are alike; a step is known by its name.
