@@ -89,6 +89,8 @@ absl::Status Serve(const Config& config,
   pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
   rpc::ServerOptions rpc_options;
   rpc_options.listen = config.listen;
+  rpc::LineLimit call_lines;
+  rpc_options.hooks = {.log = &log, .lines = &call_lines};
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::RpcServer> server,
                          rpc::RpcServer::Start(service.get(), rpc_options));
   std::unique_ptr<http::HttpListener> http;

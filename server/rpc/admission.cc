@@ -3,8 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "audit/encoding.h"
-#include "audit/random.h"
 #include "core/base/check.h"
 
 namespace lethe::rpc {
@@ -12,8 +10,6 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-
-constexpr size_t kRequestIdBytes = 8;
 
 const FieldDescriptor* StringField(const google::protobuf::Descriptor* message,
                                    absl::string_view name) {
@@ -65,18 +61,13 @@ MethodEntry MethodEntry::Of(const google::protobuf::MethodDescriptor* method) {
 
 Admission::Admission(const access::Gate* gate,
                      const MethodEntry* entry,
-                     const grpc::ServerContextBase* context)
+                     const grpc::ServerContextBase* context,
+                     const std::string& request_id)
     : entry_(entry),
       filtered_(gate->guarded()),
-      call_(*gate,
-            entry->row,
-            entry->name,
-            audit::Hex(audit::RandomBytes(kRequestIdBytes)),
-            [context] { return CredentialsOf(*context); }) {}
-
-absl::Status Admission::Admit(const Message& request) {
-  return call_.Admit(Text(request, entry_->tenant), Text(request, entry_->memory));
-}
+      call_(*gate, entry->row, entry->name, request_id, [context] {
+        return CredentialsOf(*context);
+      }) {}
 
 absl::Status Admission::Finish(absl::Status status, const Message& response) {
   call_.Finish(status, status.ok() ? Text(response, entry_->certificate) : std::string());

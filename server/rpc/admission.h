@@ -40,12 +40,11 @@ class Admission {
   // All outlive the call.
   Admission(const access::Gate* gate,
             const MethodEntry* entry,
-            const grpc::ServerContextBase* context);
+            const grpc::ServerContextBase* context,
+            const std::string& request_id);
 
-  // access::Call's, with the names taken from the message.
+  // access::Call's.
   absl::Status Enter() { return call_.Enter(); }
-  absl::Status Admit(const google::protobuf::Message& request);
-  // For a message that need not repeat what an earlier one named.
   absl::Status Admit(absl::string_view tenant, absl::string_view memory) {
     return call_.Admit(tenant, memory);
   }
@@ -53,6 +52,8 @@ class Admission {
   absl::Status Finish(absl::Status status, const google::protobuf::Message& response);
   absl::Status Finish(absl::Status status);
 
+  // The caller, for log lines; empty while nobody is known.
+  absl::string_view caller() const { return call_.caller(); }
   // Which tenants the caller may know of; the function must not outlive this.
   service::TenantFilter Sees() const;
 

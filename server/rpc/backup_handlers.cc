@@ -70,10 +70,10 @@ absl::Status ReceiveBackup(service::Service* service,
 }  // namespace
 
 BackupHandlers::BackupHandlers(service::Service* service,
-                               const access::Gate* gate,
+                               const CallHooks& hooks,
                                size_t max_backups,
                                absl::Duration max_pause)
-    : RawService(gate), backups_(max_backups), restores_(max_backups) {
+    : RawService(hooks), backups_(max_backups), restores_(max_backups) {
   AnswerStream<v1::CreateBackupRequest, v1::BackupPiece>(
       "CreateBackup", &backups_, max_pause,
       [service](const auto& request, const CallOptions& call, const auto& write) {

@@ -40,12 +40,15 @@ absl::Status Guarded(absl::FunctionRef<absl::Status()> body) {
 grpc::Status Registered(CallRegistry& registry,
                         const void* key,
                         std::function<void()> stop,
-                        absl::FunctionRef<absl::Status()> body) {
+                        grpc::ServerContextBase* context,
+                        const MethodCalls* method,
+                        absl::FunctionRef<absl::Status(ServedCall&)> body) {
+  ServedCall call(context, method);
   if (const absl::Status entered = registry.Enter(key, std::move(stop)); !entered.ok()) {
-    return ToGrpc(entered);
+    return call.Finish(entered);
   }
   const auto leave = absl::MakeCleanup([&] { registry.Leave(key); });
-  return ToGrpc(Guarded(body));
+  return call.Finish(Guarded([&] { return body(call); }));
 }
 
 }  // namespace lethe::rpc

@@ -27,9 +27,9 @@
 #include "core/base/stall_guard.h"
 #include "core/base/status_macros.h"
 #include "server/rpc/admission.h"
+#include "server/rpc/call.h"
 #include "server/rpc/call_registry.h"
 #include "server/rpc/parse.h"
-#include "server/rpc/status.h"
 #include "server/service/types.h"
 
 namespace lethe::rpc {
@@ -43,18 +43,21 @@ service::CallOptions CallOptionsOf(grpc::ServerContextBase* context, const Admis
 // reaching gRPC, which would swallow it.
 absl::Status Guarded(absl::FunctionRef<absl::Status()> body);
 
-// Runs `body` guarded while it holds a place in the registry under `key`; `stop` as there.
+// Runs `body` guarded while it holds a place in the registry under `key`; `stop` as there. Every
+// call but InsertStream's passes here: it is counted, logged and given its request id (call.h).
 grpc::Status Registered(CallRegistry& registry,
                         const void* key,
                         std::function<void()> stop,
-                        absl::FunctionRef<absl::Status()> body);
+                        grpc::ServerContextBase* context,
+                        const MethodCalls* method,
+                        absl::FunctionRef<absl::Status(ServedCall&)> body);
 
 // Each handler asks the gate before it reads, and again for each message (admission.h).
 template <typename Base>
 class RawService : public Base {
  public:
-  // `gate` must outlive the service.
-  explicit RawService(const access::Gate* gate) : gate_(gate) {}
+  // What the hooks point to must outlive the service.
+  explicit RawService(const CallHooks& hooks) : hooks_(hooks) {}
 
   // Refuses new calls (UNAVAILABLE); streams end after what they have received.
   virtual void StopCalls() { unary_calls_.StopAll(); }
@@ -66,8 +69,6 @@ class RawService : public Base {
  protected:
   using ByteBuffer = grpc::ByteBuffer;
 
-  const access::Gate* gate() const { return gate_; }
-
   // A method of the service that a file describes.
   static const google::protobuf::MethodDescriptor* MethodOf(
       const google::protobuf::FileDescriptor* file,
@@ -78,9 +79,9 @@ class RawService : public Base {
     return found;
   }
 
-  // What the gate wants to know of a method; lives as long as the service.
-  const MethodEntry* EntryOf(const google::protobuf::MethodDescriptor* method) {
-    return entries_.emplace_back(std::make_unique<MethodEntry>(MethodEntry::Of(method))).get();
+  // What the calls of a method share; lives as long as the service.
+  const MethodCalls* CallsOf(const google::protobuf::MethodDescriptor* method) {
+    return methods_.emplace_back(std::make_unique<MethodCalls>(hooks_, method)).get();
   }
 
   // The request of a call that has one.
@@ -97,26 +98,27 @@ class RawService : public Base {
       const char* method,
       std::function<absl::Status(const Request&, const service::CallOptions&, Response*)> handle) {
     const auto* described = MethodOf(Request::descriptor()->file(), method);
-    const MethodEntry* entry = EntryOf(described);
+    const MethodCalls* calls = CallsOf(described);
     this->MarkMethodStreamed(
         // The position of a method in its service, as the generated code numbers it.
         described->index(),
         new grpc::internal::StreamedUnaryHandler<ByteBuffer, ByteBuffer>(
-            [this, handle = std::move(handle), entry](
+            [this, handle = std::move(handle), calls](
                 grpc::ServerContext* context,
                 grpc::ServerUnaryStreamer<ByteBuffer, ByteBuffer>* stream) {
-              return Registered(unary_calls_, stream, {}, [&]() -> absl::Status {
-                Admission admission(gate_, entry, context);
-                LETHE_RETURN_IF_ERROR(admission.Enter());
-                Request request;
-                LETHE_RETURN_IF_ERROR(ReadRequest(*stream, &request));
-                LETHE_RETURN_IF_ERROR(admission.Admit(request));
-                Response response;
-                LETHE_RETURN_IF_ERROR(admission.Finish(
-                    handle(request, CallOptionsOf(context, admission), &response), response));
-                stream->Write(SerializeMessage(response));
-                return absl::OkStatus();
-              });
+              return Registered(
+                  unary_calls_, stream, {}, context, calls, [&](ServedCall& call) -> absl::Status {
+                    LETHE_RETURN_IF_ERROR(call.Enter());
+                    Request request;
+                    LETHE_RETURN_IF_ERROR(ReadRequest(*stream, &request));
+                    LETHE_RETURN_IF_ERROR(call.Admit(request));
+                    Response response;
+                    LETHE_RETURN_IF_ERROR(call.Answer(
+                        handle(request, CallOptionsOf(context, call.admission()), &response),
+                        response));
+                    stream->Write(SerializeMessage(response));
+                    return absl::OkStatus();
+                  });
             }));
   }
 
@@ -130,29 +132,29 @@ class RawService : public Base {
       std::function<absl::Status(const Request&, const service::CallOptions&, Response*)> handle) {
     using Stream = grpc::ServerReaderWriter<ByteBuffer, ByteBuffer>;
     const auto* described = MethodOf(Request::descriptor()->file(), method);
-    const MethodEntry* entry = EntryOf(described);
+    const MethodCalls* calls = CallsOf(described);
     this->MarkMethodStreamed(
         // The position of a method in its service, as the generated code numbers it.
         described->index(),
         new grpc::internal::TemplatedBidiStreamingHandler<Stream, false>(
-            [this, handle = std::move(handle), registry, entry](grpc::ServerContext* context,
+            [this, handle = std::move(handle), registry, calls](grpc::ServerContext* context,
                                                                 Stream* stream) {
               const auto cancel = [context] { context->TryCancel(); };
-              return Registered(*registry, stream, cancel, [&]() -> absl::Status {
-                Admission admission(gate_, entry, context);
-                LETHE_RETURN_IF_ERROR(admission.Enter());
-                ByteBuffer bytes;
-                while (stream->Read(&bytes)) {
-                  Request request;
-                  LETHE_RETURN_IF_ERROR(ParseMessage(bytes, &request));
-                  LETHE_RETURN_IF_ERROR(admission.Admit(request));
-                  Response response;
-                  LETHE_RETURN_IF_ERROR(
-                      handle(request, CallOptionsOf(context, admission), &response));
-                  if (!stream->Write(SerializeMessage(response))) break;
-                }
-                return absl::OkStatus();
-              });
+              return Registered(
+                  *registry, stream, cancel, context, calls, [&](ServedCall& call) -> absl::Status {
+                    LETHE_RETURN_IF_ERROR(call.Enter());
+                    ByteBuffer bytes;
+                    while (stream->Read(&bytes)) {
+                      Request request;
+                      LETHE_RETURN_IF_ERROR(ParseMessage(bytes, &request));
+                      LETHE_RETURN_IF_ERROR(call.Admit(request));
+                      Response response;
+                      LETHE_RETURN_IF_ERROR(
+                          handle(request, CallOptionsOf(context, call.admission()), &response));
+                      if (!stream->Write(SerializeMessage(response))) break;
+                    }
+                    return absl::OkStatus();
+                  });
             }));
   }
 
@@ -169,30 +171,31 @@ class RawService : public Base {
                                  const std::function<bool(const Response&)>& write)> handle) {
     using Stream = grpc::ServerSplitStreamer<ByteBuffer, ByteBuffer>;
     const auto* described = MethodOf(Request::descriptor()->file(), method);
-    const MethodEntry* entry = EntryOf(described);
+    const MethodCalls* calls = CallsOf(described);
     this->MarkMethodStreamed(
         // The position of a method in its service, as the generated code numbers it.
         described->index(),
         new grpc::internal::SplitServerStreamingHandler<ByteBuffer, ByteBuffer>(
-            [this, handle = std::move(handle), registry, max_write, entry](
+            [this, handle = std::move(handle), registry, max_write, calls](
                 grpc::ServerContext* context, Stream* stream) {
               const auto cancel = [context] { context->TryCancel(); };
-              return Registered(*registry, stream, cancel, [&]() -> absl::Status {
-                Admission admission(gate_, entry, context);
-                LETHE_RETURN_IF_ERROR(admission.Enter());
-                Request request;
-                LETHE_RETURN_IF_ERROR(ReadRequest(*stream, &request));
-                LETHE_RETURN_IF_ERROR(admission.Admit(request));
-                StallGuard guard(max_write, cancel);
-                guard.Pause();
-                const auto write = [&](const Response& response) {
-                  guard.Progress();
-                  const bool written = stream->Write(SerializeMessage(response));
-                  guard.Pause();
-                  return written;
-                };
-                return admission.Finish(handle(request, CallOptionsOf(context, admission), write));
-              });
+              return Registered(
+                  *registry, stream, cancel, context, calls, [&](ServedCall& call) -> absl::Status {
+                    LETHE_RETURN_IF_ERROR(call.Enter());
+                    Request request;
+                    LETHE_RETURN_IF_ERROR(ReadRequest(*stream, &request));
+                    LETHE_RETURN_IF_ERROR(call.Admit(request));
+                    StallGuard guard(max_write, cancel);
+                    guard.Pause();
+                    const auto write = [&](const Response& response) {
+                      guard.Progress();
+                      const bool written = stream->Write(SerializeMessage(response));
+                      guard.Pause();
+                      return written;
+                    };
+                    return call.Answer(
+                        handle(request, CallOptionsOf(context, call.admission()), write));
+                  });
             }));
   }
 
@@ -209,45 +212,46 @@ class RawService : public Base {
                          Response*)> handle) {
     using Stream = grpc::ServerReaderWriter<ByteBuffer, ByteBuffer>;
     const auto* described = MethodOf(Request::descriptor()->file(), method);
-    const MethodEntry* entry = EntryOf(described);
+    const MethodCalls* calls = CallsOf(described);
     this->MarkMethodStreamed(
         // The position of a method in its service, as the generated code numbers it.
         described->index(),
         new grpc::internal::TemplatedBidiStreamingHandler<Stream, false>(
-            [this, handle = std::move(handle), registry, max_read, entry](
+            [this, handle = std::move(handle), registry, max_read, calls](
                 grpc::ServerContext* context, Stream* stream) {
               const auto cancel = [context] { context->TryCancel(); };
-              return Registered(*registry, stream, cancel, [&]() -> absl::Status {
-                Admission admission(gate_, entry, context);
-                LETHE_RETURN_IF_ERROR(admission.Enter());
-                const service::CallOptions call = CallOptionsOf(context, admission);
-                StallGuard guard(max_read, cancel);
-                const auto read = [&]() -> absl::StatusOr<std::optional<Request>> {
-                  ByteBuffer bytes;
-                  guard.Progress();
-                  const bool arrived = stream->Read(&bytes);
-                  guard.Pause();
-                  if (!arrived) {
-                    // The end, unless the caller is gone.
-                    if (absl::Status wanted = call.still_wanted(); !wanted.ok()) return wanted;
-                    return std::nullopt;
-                  }
-                  std::optional<Request> request(std::in_place);
-                  LETHE_RETURN_IF_ERROR(ParseMessage(bytes, &*request));
-                  LETHE_RETURN_IF_ERROR(admission.Admit(*request));
-                  return request;
-                };
-                Response response;
-                LETHE_RETURN_IF_ERROR(admission.Finish(handle(read, call, &response), response));
-                stream->Write(SerializeMessage(response));
-                return absl::OkStatus();
-              });
+              return Registered(
+                  *registry, stream, cancel, context, calls, [&](ServedCall& call) -> absl::Status {
+                    LETHE_RETURN_IF_ERROR(call.Enter());
+                    const service::CallOptions options = CallOptionsOf(context, call.admission());
+                    StallGuard guard(max_read, cancel);
+                    const auto read = [&]() -> absl::StatusOr<std::optional<Request>> {
+                      ByteBuffer bytes;
+                      guard.Progress();
+                      const bool arrived = stream->Read(&bytes);
+                      guard.Pause();
+                      if (!arrived) {
+                        // The end, unless the caller is gone.
+                        if (absl::Status wanted = options.still_wanted(); !wanted.ok())
+                          return wanted;
+                        return std::nullopt;
+                      }
+                      std::optional<Request> request(std::in_place);
+                      LETHE_RETURN_IF_ERROR(ParseMessage(bytes, &*request));
+                      LETHE_RETURN_IF_ERROR(call.Admit(*request));
+                      return request;
+                    };
+                    Response response;
+                    LETHE_RETURN_IF_ERROR(call.Answer(handle(read, options, &response), response));
+                    stream->Write(SerializeMessage(response));
+                    return absl::OkStatus();
+                  });
             }));
   }
 
  private:
-  const access::Gate* const gate_;
-  std::vector<std::unique_ptr<MethodEntry>> entries_;
+  const CallHooks hooks_;
+  std::vector<std::unique_ptr<MethodCalls>> methods_;
   CallRegistry unary_calls_{std::numeric_limits<size_t>::max()};
 };
 

@@ -6,7 +6,6 @@
 #include "server/rpc/convert.h"
 #include "server/rpc/handlers.h"
 #include "server/rpc/parse.h"
-#include "server/rpc/status.h"
 #include "server/service/names.h"
 #include "server/service/validate.h"
 
@@ -22,14 +21,13 @@ constexpr size_t kMaxQueuedBytes = size_t{32} << 20;
 
 InsertStream::InsertStream(grpc::CallbackServerContext* context,
                            service::Service* service,
-                           const access::Gate* gate,
-                           const MethodEntry* entry,
+                           const MethodCalls* method,
                            CallRegistry* registry)
-    : context_(context), service_(service), registry_(registry), admission_(gate, entry, context) {
-  absl::Status status = admission_.Enter();
+    : context_(context), service_(service), registry_(registry), call_(context, method) {
+  absl::Status status = EnterCall();
   if (status.ok()) status = registry_->Enter(this, [this] { Stop(); });
   if (!status.ok()) {
-    Finish(ToGrpc(status));
+    Finish(FinishCall(status));
     return;
   }
   registered_ = true;
@@ -118,7 +116,7 @@ absl::Status InsertStream::Accept(const grpc::ByteBuffer& bytes) {
     }
   }
   // Every message: what the caller may do can change while the stream lives.
-  LETHE_RETURN_IF_ERROR(admission_.Admit(tenant_, memory_));
+  LETHE_RETURN_IF_ERROR(call_.Admit(tenant_, memory_));
   LETHE_RETURN_IF_ERROR(
       service::CheckBatchSize("tokens", static_cast<size_t>(request.tokens_size())));
   started_ = true;
@@ -139,7 +137,17 @@ bool InsertStream::QueueFull() const {
 
 void InsertStream::Run() {
   const absl::Status status = Guarded([this] { return CommitLoop(); });
-  Finish(ToGrpc(status));  // the object may be gone now
+  Finish(FinishCall(status));  // the object may be gone now
+}
+
+absl::Status InsertStream::EnterCall() {
+  MutexLock lock(mutex_);
+  return call_.Enter();
+}
+
+grpc::Status InsertStream::FinishCall(const absl::Status& status) {
+  MutexLock lock(mutex_);
+  return call_.Finish(status);
 }
 
 absl::Status InsertStream::CommitLoop() {

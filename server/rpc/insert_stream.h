@@ -23,7 +23,7 @@
 #include "absl/status/status.h"
 #include "core/base/mutex.h"
 #include "lethe/v1/memory_service.pb.h"
-#include "server/rpc/admission.h"
+#include "server/rpc/call.h"
 #include "server/rpc/call_registry.h"
 #include "server/service/service.h"
 
@@ -37,8 +37,7 @@ class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   // the call.
   InsertStream(grpc::CallbackServerContext* context,
                service::Service* service,
-               const access::Gate* gate,
-               const MethodEntry* entry,
+               const MethodCalls* method,
                CallRegistry* registry);
 
   void OnReadDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -62,6 +61,8 @@ class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   absl::Status Accept(const grpc::ByteBuffer& bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool QueueFull() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status EnterCall() ABSL_LOCKS_EXCLUDED(mutex_);
+  grpc::Status FinishCall(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status CommitLoop() ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits for messages; an empty group means that there will be none.
   Group NextGroup() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -72,7 +73,6 @@ class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   grpc::CallbackServerContext* const context_;
   service::Service* const service_;
   CallRegistry* const registry_;
-  Admission admission_;  // asked before the first read, then under mutex_
   bool registered_ = false;
   std::thread worker_;
 
@@ -80,6 +80,7 @@ class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   grpc::ByteBuffer outgoing_;  // owned by gRPC between StartWrite and OnWriteDone
 
   Mutex mutex_;
+  ServedCall call_ ABSL_GUARDED_BY(mutex_);
   std::condition_variable_any changed_;
   std::deque<Message> queue_ ABSL_GUARDED_BY(mutex_);
   size_t queued_tokens_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -35,10 +35,10 @@ class WithReflection final : public grpc::ServerBuilderOption {
 }  // namespace
 
 RpcServer::RpcServer(service::Service* service, const ServerOptions& options)
-    : tenants_(service, GateOf(options)),
-      memories_(service, GateOf(options), options.max_open_streams),
-      certificates_(service, GateOf(options), options.max_exports, options.max_export_write),
-      backups_(service, GateOf(options), options.max_backups, options.max_backup_pause) {}
+    : tenants_(service, HooksOf(options)),
+      memories_(service, HooksOf(options), options.max_open_streams),
+      certificates_(service, HooksOf(options), options.max_exports, options.max_export_write),
+      backups_(service, HooksOf(options), options.max_backups, options.max_backup_pause) {}
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* service,
                                                             const ServerOptions& options) {
@@ -49,7 +49,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* se
   grpc::ServerBuilder builder;
   builder.SetResourceQuota(quota);
   // Its handler is gRPC's own and asks no gate.
-  if (!server->GateOf(options)->guarded()) builder.SetOption(std::make_unique<WithReflection>());
+  if (!server->HooksOf(options).gate->guarded())
+    builder.SetOption(std::make_unique<WithReflection>());
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);

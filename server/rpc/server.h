@@ -18,8 +18,8 @@
 namespace lethe::rpc {
 
 struct ServerOptions {
-  // Asked about every call; null: everybody may do everything. Must outlive the server.
-  const access::Gate* gate = nullptr;
+  // Asked and told about every call; without a gate everybody may do everything.
+  CallHooks hooks = {};
   // "host:port", not encrypted; port 0 lets the kernel choose. Empty: reachable only through
   // InProcessChannel.
   std::string listen;
@@ -61,8 +61,10 @@ class RpcServer {
 
  private:
   RpcServer(service::Service* service, const ServerOptions& options);
-  const access::Gate* GateOf(const ServerOptions& options) const {
-    return options.gate != nullptr ? options.gate : &open_gate_;
+  CallHooks HooksOf(const ServerOptions& options) const {
+    CallHooks hooks = options.hooks;
+    if (hooks.gate == nullptr) hooks.gate = &open_gate_;
+    return hooks;
   }
 
   const access::Gate open_gate_{nullptr, nullptr, nullptr};

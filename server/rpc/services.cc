@@ -34,8 +34,8 @@ absl::Status HandleQuery(service::Service* service,
 
 }  // namespace
 
-TenantHandlers::TenantHandlers(service::Service* service, const access::Gate* gate)
-    : RawService(gate) {
+TenantHandlers::TenantHandlers(service::Service* service, const CallHooks& hooks)
+    : RawService(hooks) {
   Unary<v1::CreateTenantRequest, v1::Tenant>(
       "CreateTenant", [service](const auto& request, const CallOptions& call, auto* response) {
         return Answer(service->CreateTenant(request.name(), call), response);
@@ -73,9 +73,9 @@ void MemoryHandlers::WaitForCalls(std::chrono::system_clock::time_point deadline
 }
 
 MemoryHandlers::MemoryHandlers(service::Service* service,
-                               const access::Gate* gate,
+                               const CallHooks& hooks,
                                size_t max_streams)
-    : RawService(gate), insert_streams_(max_streams), query_streams_(max_streams) {
+    : RawService(hooks), insert_streams_(max_streams), query_streams_(max_streams) {
   Unary<v1::CreateMemoryRequest, v1::Memory>(
       "CreateMemory",
       [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
@@ -112,8 +112,8 @@ MemoryHandlers::MemoryHandlers(service::Service* service,
   MarkMethodRawCallback(
       insert_stream->index(),
       new grpc::internal::CallbackBidiHandler<ByteBuffer, ByteBuffer>(
-          [this, service, entry = EntryOf(insert_stream)](grpc::CallbackServerContext* context) {
-            return new rpc::InsertStream(context, service, this->gate(), entry, &insert_streams_);
+          [this, service, calls = CallsOf(insert_stream)](grpc::CallbackServerContext* context) {
+            return new rpc::InsertStream(context, service, calls, &insert_streams_);
           }));
   Unary<v1::QueryRequest, v1::QueryResponse>(
       "Query", [service](const auto& request, const CallOptions& call, auto* response) {
@@ -160,10 +160,10 @@ void CertificateHandlers::WaitForCalls(std::chrono::system_clock::time_point dea
 }
 
 CertificateHandlers::CertificateHandlers(service::Service* service,
-                                         const access::Gate* gate,
+                                         const CallHooks& hooks,
                                          size_t max_exports,
                                          absl::Duration max_write)
-    : RawService(gate), exports_(max_exports) {
+    : RawService(hooks), exports_(max_exports) {
   Unary<v1::GetCheckpointRequest, v1::Checkpoint>(
       "GetCheckpoint", [service](const auto& request, const CallOptions&, auto* response) {
         return Answer(service->GetCheckpoint(request.tenant()), response);

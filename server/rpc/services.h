@@ -15,18 +15,18 @@
 
 namespace lethe::rpc {
 
-// Service and gate outlive the handlers.
+// The service and what the hooks point to outlive the handlers.
 
 class TenantHandlers final : public RawService<v1::TenantService::Service> {
  public:
-  TenantHandlers(service::Service* service, const access::Gate* gate);
+  TenantHandlers(service::Service* service, const CallHooks& hooks);
 };
 
 class MemoryHandlers final : public RawService<v1::MemoryService::Service> {
  public:
   // `max_streams` bounds the streams of each kind (InsertStream, QueryStream) that are open at
   // once.
-  MemoryHandlers(service::Service* service, const access::Gate* gate, size_t max_streams);
+  MemoryHandlers(service::Service* service, const CallHooks& hooks, size_t max_streams);
 
   void StopCalls() override;
   void WaitForCalls(std::chrono::system_clock::time_point deadline) override;
@@ -41,7 +41,7 @@ class CertificateHandlers final : public RawService<v1::CertificateService::Serv
   // `max_exports` bounds the exports that run at once; one whose reader takes nothing for
   // `max_write` is cancelled.
   CertificateHandlers(service::Service* service,
-                      const access::Gate* gate,
+                      const CallHooks& hooks,
                       size_t max_exports,
                       absl::Duration max_write);
 
@@ -57,7 +57,7 @@ class BackupHandlers final : public RawService<v1::BackupService::Service> {
   // `max_backups` bounds the backups that run at once, and the restores; one whose other side takes
   // or sends nothing for `max_pause` is cancelled.
   BackupHandlers(service::Service* service,
-                 const access::Gate* gate,
+                 const CallHooks& hooks,
                  size_t max_backups,
                  absl::Duration max_pause);
 

@@ -1,6 +1,14 @@
 #include "server/rpc/status.h"
 
+#include <google/protobuf/util/time_util.h>
+
+#include <algorithm>
+#include <optional>
 #include <string>
+
+#include "absl/strings/ascii.h"
+#include "lethe/internal/error_details.pb.h"
+#include "server/service/retry_delay.h"
 
 namespace lethe::rpc {
 namespace {
@@ -26,13 +34,52 @@ static_assert(kSame<absl::StatusCode::kUnavailable, grpc::StatusCode::UNAVAILABL
 static_assert(kSame<absl::StatusCode::kDataLoss, grpc::StatusCode::DATA_LOSS>);
 static_assert(kSame<absl::StatusCode::kUnauthenticated, grpc::StatusCode::UNAUTHENTICATED>);
 
+template <typename Detail>
+void AddDetail(const Detail& detail, const char* name, internal::Status& status) {
+  google::protobuf::Any* any = status.add_details();
+  any->set_type_url(std::string("type.googleapis.com/google.rpc.") + name);
+  detail.SerializeToString(any->mutable_value());
+}
+
+// Before "<field>: <what is wrong>", the form of every INVALID_ARGUMENT here; empty without one.
+absl::string_view FieldOf(absl::string_view message) {
+  const absl::string_view field = message.substr(0, message.find(": "));
+  if (field.size() == message.size()) return "";
+  const auto in_field = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '[' ||
+           c == ']';
+  };
+  return std::all_of(field.begin(), field.end(), in_field) ? field : "";
+}
+
 }  // namespace
 
-grpc::Status ToGrpc(const absl::Status& status) {
+grpc::Status ToGrpc(const absl::Status& status, absl::string_view request_id) {
   if (status.ok()) return grpc::Status::OK;
-  const absl::string_view message = status.message();
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
-                      std::string(message.data(), message.size()));
+  internal::Status details;
+  details.set_code(static_cast<int>(status.code()));
+  details.set_message(std::string(status.message()));
+  const absl::string_view field = FieldOf(status.message());
+  if (absl::IsInvalidArgument(status) && !field.empty()) {
+    internal::BadRequest bad;
+    internal::BadRequest::FieldViolation* violation = bad.add_field_violations();
+    violation->set_field(std::string(field));
+    violation->set_description(std::string(status.message().substr(field.size() + 2)));
+    AddDetail(bad, "BadRequest", details);
+  }
+  if (const std::optional<absl::Duration> delay = service::RetryDelayOf(status)) {
+    internal::RetryInfo retry;
+    *retry.mutable_retry_delay() =
+        google::protobuf::util::TimeUtil::MillisecondsToDuration(absl::ToInt64Milliseconds(*delay));
+    AddDetail(retry, "RetryInfo", details);
+  }
+  if (!request_id.empty()) {
+    internal::RequestInfo request;
+    request.set_request_id(std::string(request_id));
+    AddDetail(request, "RequestInfo", details);
+  }
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), details.message(),
+                      details.details().empty() ? std::string() : details.SerializeAsString());
 }
 
 }  // namespace lethe::rpc

@@ -32,10 +32,8 @@ absl::string_view LogLevelName(LogLevel level) {
   return "error";
 }
 
-void EventLog::Write(LogLevel level,
-                     absl::string_view event,
-                     std::initializer_list<LogField> fields) {
-  if (fd_ < 0 || level < level_) return;
+void EventLog::Write(LogLevel level, absl::string_view event, std::span<const LogField> fields) {
+  if (!Writes(level)) return;
   nlohmann::ordered_json line;
   line["time"] = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
   line["level"] = std::string(LogLevelName(level));

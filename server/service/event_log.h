@@ -6,8 +6,10 @@
 #ifndef LETHE_SERVER_SERVICE_EVENT_LOG_H_
 #define LETHE_SERVER_SERVICE_EVENT_LOG_H_
 
+#include <atomic>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -36,13 +38,21 @@ class EventLog {
   // of several threads never mix. Does not own the descriptor. -1 drops every line.
   EventLog(int file_descriptor, LogLevel level) : fd_(file_descriptor), level_(level) {}
 
-  void Write(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields = {})
+  void Write(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields = {}) {
+    Write(level, event, std::span(fields.begin(), fields.size()));
+  }
+  void Write(LogLevel level, absl::string_view event, std::span<const LogField> fields)
       ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Whether a line of this level would be written: for who has to compute its fields first.
+  bool Writes(LogLevel level) const { return fd_ >= 0 && level >= level_.load(); }
+  LogLevel level() const { return level_.load(); }
+  void SetLevel(LogLevel level) { level_ = level; }
 
  private:
   Mutex mutex_;
   const int fd_;
-  const LogLevel level_;
+  std::atomic<LogLevel> level_;
 };
 
 }  // namespace lethe::service

@@ -14,11 +14,12 @@ find core audit store server client -name '*.h' -o -name '*.cc' -o -name '*.cu' 
       if (name ~ /^openssl\//) return "openssl"
       if (name ~ /^sqlite3/) return "sqlite"
       if (name ~ /^(grpc|grpcpp|google)\//) return "grpc"
-      if (name ~ /^lethe\/v1\//) return "proto"
+      if (name ~ /^lethe\/(v1|internal)\//) return "proto"
       if (name ~ /^nlohmann\//) return "json"
       if (name ~ /^CLI\//) return "cli11"
       if (name ~ /^cjose\//) return "cjose"
       if (name == "httplib.h") return "httplib"
+      if (name ~ /^prometheus\//) return "prometheus"
       if (name ~ /^toml\+\+\//) return "toml"
       if (name ~ /^g(test|mock)\//) return "gmock"
       # The standard library, and the system interfaces that POSIX and Linux spell with a folder.
