@@ -1,7 +1,9 @@
 # lethe_library(NAME SOURCES a.cc b.cc DEPS x y)     a static library of ours
 # lethe_binary(NAME SOURCES main.cc DEPS x y)        a program in build/<preset>/bin
 # lethe_test(NAME SOURCES a_test.cc DEPS x [LABELS grpc])   one GoogleTest program, found by ctest
-# All three compile with our warnings as errors; includes start at the repository root.
+# lethe_manual(PROGRAM SECTION SOURCES main.cc DEPS x)   share/man/man<section>/program.<section> in the
+#                                                        build, printed by a program made for it
+# All compile with our warnings as errors; includes start at the repository root.
 
 add_library(lethe_warnings INTERFACE)
 target_compile_options(lethe_warnings INTERFACE
@@ -29,6 +31,23 @@ function(lethe_binary name)
   add_executable(${name} ${ARG_SOURCES})
   _lethe_common(${name})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+endfunction()
+
+function(lethe_manual program section)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  set(printer ${program}-manual)
+  add_executable(${printer} ${ARG_SOURCES})
+  _lethe_common(${printer})
+  target_link_libraries(${printer} PRIVATE ${ARG_DEPS})
+  set_target_properties(${printer} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}")
+  set(folder "${PROJECT_BINARY_DIR}/share/man/man${section}")
+  set(page "${folder}/${program}.${section}")
+  file(MAKE_DIRECTORY "${folder}")
+  add_custom_command(OUTPUT "${page}"
+    COMMAND ${printer} > "${page}.new"
+    COMMAND ${CMAKE_COMMAND} -E rename "${page}.new" "${page}"
+    DEPENDS ${printer} COMMENT "${program}(${section})" VERBATIM)
+  add_custom_target(${program}-page ALL DEPENDS "${page}")
 endfunction()
 
 function(lethe_test name)

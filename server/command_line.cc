@@ -15,6 +15,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "core/base/status_macros.h"
+#include "core/program/command_tree.h"
+#include "core/program/manual_page.h"
 #include "core/program/nearest_name.h"
 #include "core/program/toml_file.h"
 #include "server/options.h"
@@ -23,6 +25,9 @@ namespace lethe::server {
 namespace {
 
 constexpr size_t kHelpColumns = 80;
+constexpr char kName[] = "lethed";
+constexpr char kDescription[] =
+    "lethed: the server of Lethe, a memory that can prove it has forgotten.";
 constexpr char kPrefix[] = "LETHE_";
 constexpr char kConfigFlag[] = "--config";
 constexpr char kConfigVariable[] = "LETHE_CONFIG";
@@ -36,7 +41,7 @@ class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
     std::string out = absl::StrCat("  ", make_option_name(option, is_positional));
-    if (!option->get_option_text().empty()) absl::StrAppend(&out, " ", option->get_option_text());
+    if (option->get_items_expected_max() > 0) absl::StrAppend(&out, " ", option->get_type_name());
     absl::StrAppend(&out, "\n");
     constexpr absl::string_view kIndent = "        ";
     std::string line(kIndent);
@@ -68,43 +73,43 @@ struct Flags {
   std::optional<std::string> help;
 };
 
+void AddFlags(CLI::App& app, Flags& flags) {
+  flags.options.resize(Options().size());
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.allow_extras();
+  app.set_help_flag("-h,--help", "Print this text and exit.");
+  app.add_flag("--version", flags.version, "Print the version and exit.");
+  app.add_option(kConfigFlag, flags.config,
+                 absl::StrCat("Settings file in TOML, where each option below can stand. "
+                              "Default none. [",
+                              kConfigVariable, "]"))
+      ->type_name("FILE");
+  app.add_flag("--check-config", flags.check_config,
+               "Say whether a server would start with these settings, and exit: 0, or 64. "
+               "Touches no data.");
+  app.add_flag("--print-config", flags.print_config,
+               "The same, and print the settings with the origin of each, as a settings file.");
+  for (size_t i = 0; i < Options().size(); ++i) {
+    const Option& option = Options()[i];
+    if (option.kind == Option::Kind::kSwitch) {
+      app.add_flag(option.Flag(), flags.options[i], HelpOf(option));
+      continue;
+    }
+    CLI::Option* flag = app.add_option(option.Flag(), flags.options[i], HelpOf(option));
+    flag->type_name(option.placeholder)->allow_extra_args(false);
+    if (option.kind != Option::Kind::kList) flag->expected(1);
+  }
+  app.footer(
+      "For each option the flag wins, then the environment variable in brackets,\n"
+      "then the settings file, where \"ballast\" is the key of --ballast.");
+}
+
 absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments) {
   Flags flags;
-  flags.options.resize(Options().size());
-  std::vector<std::string> known = {kConfigFlag, "--check-config", "--print-config", "--version",
-                                    "--help"};
   // CLI11 reports by exceptions; none leaves this function.
   try {
-    CLI::App app("lethed: the server of Lethe, a memory that can prove it has forgotten.",
-                 "lethed");
-    app.formatter(std::make_shared<HelpFormatter>());
-    app.allow_extras();
-    app.set_help_flag("-h,--help", "Print this text and exit.");
-    app.add_flag("--version", flags.version, "Print the version and exit.");
-    app.add_option(kConfigFlag, flags.config,
-                   absl::StrCat("Settings file in TOML, where each option below can stand. "
-                                "Default none. [",
-                                kConfigVariable, "]"))
-        ->option_text("FILE");
-    app.add_flag("--check-config", flags.check_config,
-                 "Say whether a server would start with these settings, and exit: 0, or 64. "
-                 "Touches no data.");
-    app.add_flag("--print-config", flags.print_config,
-                 "The same, and print the settings with the origin of each, as a settings file.");
-    for (size_t i = 0; i < Options().size(); ++i) {
-      const Option& option = Options()[i];
-      known.push_back(option.Flag());
-      if (option.kind == Option::Kind::kSwitch) {
-        app.add_flag(option.Flag(), flags.options[i], HelpOf(option));
-        continue;
-      }
-      CLI::Option* flag = app.add_option(option.Flag(), flags.options[i], HelpOf(option));
-      flag->option_text(option.placeholder)->allow_extra_args(false);
-      if (option.kind != Option::Kind::kList) flag->expected(1);
-    }
-    app.footer(
-        "For each option the flag wins, then the environment variable in brackets,\n"
-        "then the settings file, where \"ballast\" is the key of --ballast.");
+    CLI::App app(kDescription, kName);
+    AddFlags(app, flags);
     try {
       // CLI11 takes the arguments from the back.
       std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
@@ -116,6 +121,8 @@ absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments) {
     const std::vector<std::string> unknown = app.remaining();
     if (!unknown.empty()) {
       const std::string name = unknown[0].substr(0, unknown[0].find('='));
+      std::vector<std::string> known;
+      for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());
       return absl::InvalidArgumentError(program::UnknownName(name, known));
     }
   } catch (const CLI::Error& error) {
@@ -284,6 +291,36 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
     result.text = "ok\n";
   }
   return result;
+}
+
+std::string ManualPage() {
+  CLI::App app(kDescription, kName);
+  Flags flags;
+  AddFlags(app, flags);
+  const program::ManualPage page = {
+      .section = 8,
+      .version = LETHE_VERSION,
+      .summary = "server of Lethe, a memory that can prove it has forgotten",
+      .description =
+          {"lethed keeps memories: keys and values that are streamed in, and answers to queries "
+           "that "
+           "are kernel-weighted averages of them. It serves gRPC, stores everything in one folder, "
+           "and gives a signed certificate for each erasure.",
+           "Each option can also come from the environment variable in brackets, or from a "
+           "settings "
+           "file in TOML, where \"ballast\" is the key of --ballast. The flag wins over the "
+           "variable, the variable over the file, the file over the default."},
+      .sections = {
+          {"Signals",
+           {{"SIGTERM, SIGINT",
+             "End in order: calls that run are finished. A second one ends at once."}}},
+          {"Exit status",
+           {{"0", "Ended by a signal; or what was asked for is printed."},
+            {"1", "Could not start, or an error while running, which the last log line names."},
+            {"64", "Wrong usage or settings."}}},
+          {"See also", {{"", "lethe(1)"}}},
+      }};
+  return program::RenderManualPage(page, program::ViewOf(app));
 }
 
 }  // namespace lethe::server

@@ -48,6 +48,9 @@ absl::Status AtOrigin(const absl::Status& status, const CommandLine& command_lin
 // The settings as a settings file, each line with its origin: the file says the same again.
 std::string PrintConfig(const CommandLine& command_line);
 
+// lethed(8), from the same options as the help.
+std::string ManualPage();
+
 }  // namespace lethe::server
 
 #endif  // LETHE_SERVER_COMMAND_LINE_H_

@@ -206,7 +206,7 @@ void AddCertificateCommands(CLI::App& app, Context& context, Action& action) {
               "Pin the key when the tenant is created: `lethe tenant get` shows it. For a whole\n"
               "log: lethe-verify on what `lethe export` wrote.");
   verify
-      ->add_option("which", arguments->which,
+      ->add_option("id-or-file", arguments->which,
                    "An .envelope.json of an export (no server needed), or an id")
       ->required()
       ->type_name("");

@@ -9,7 +9,8 @@
 
 namespace lethe::cli {
 
-// `arguments` without the program's name. Reads LETHE_ADDRESS, LETHE_TENANT and LETHE_MEMORY.
+// `arguments` without the program's name. Reads LETHE_ADDRESS, LETHE_TENANT, LETHE_MEMORY,
+// LETHE_PROFILE and the file of profiles (profile.h).
 int RunCli(const std::vector<std::string>& arguments, Io& io, const Connector& connector);
 
 }  // namespace lethe::cli

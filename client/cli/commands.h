@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "CLI/App.hpp"
 #include "client/cli/context.h"
@@ -29,6 +30,17 @@ void AddLogCommands(CLI::App& app, Context& context, Action& action);
 void AddSolveCommand(CLI::App& app, Context& context, Action& action);
 void AddWitnessCommands(CLI::App& app, Context& context, Action& action);
 void AddVersionCommand(CLI::App& app, Context& context, Action& action);
+
+// `lethe profile` and `lethe completion`.
+void AddProfileCommands(CLI::App& app, Context& context, Action& action);
+void AddCompletionCommand(CLI::App& app, Context& context, Action& action);
+void AddTopCommand(CLI::App& app, Context& context, Action& action);
+
+// Takes one of these words, which help and completion show.
+CLI::Option* TakesWords(CLI::Option* option, std::vector<std::string> words);
+
+// What the help of every verb ends with.
+inline constexpr char kGlobalHint[] = "Global options such as --tenant and --output: lethe --help";
 
 // A subcommand with the habits that all of ours share. `footer` ends its help.
 CLI::App* AddVerb(CLI::App& parent,

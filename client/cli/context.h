@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "client/cli/terminal.h"
 #include "client/client.h"
 
 namespace lethe::cli {
@@ -25,6 +26,7 @@ struct GlobalOptions {
   std::string address = "127.0.0.1:7421";
   std::string tenant;
   std::string memory;
+  std::string profile;
   OutputFormat output = OutputFormat::kTable;
   absl::Duration timeout = absl::Seconds(60);
   bool quiet = false;
@@ -36,6 +38,8 @@ struct Io {
   std::ostream& err;
   bool in_is_terminal = false;
   bool err_is_terminal = false;
+  // Of a program that draws on it; null where in or out is no terminal.
+  Terminal* terminal = nullptr;
 };
 
 using Connector = std::function<std::shared_ptr<client::Connection>(client::Options)>;

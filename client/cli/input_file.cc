@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/commands.h"
 #include "core/base/status_macros.h"
 
 namespace lethe::cli {
@@ -35,11 +36,8 @@ absl::StatusOr<char> Delimiter(const InputFileOptions& options) {
 CLI::Option* AddInputFileOptions(CLI::App& verb, InputFileOptions& options, bool for_tokens) {
   CLI::Option* path = verb.add_option("-f,--file", options.path, "Input, or - for standard input")
                           ->type_name("PATH");
-  verb.add_option("--format", options.format, "csv or ndjson (default: by the file's name)")
-      ->check([](const std::string& text) {
-        return text == "csv" || text == "ndjson" ? std::string() : "must be csv or ndjson";
-      })
-      ->type_name("FORMAT");
+  TakesWords(verb.add_option("--format", options.format, "Of the file (default: by its name)"),
+             {"csv", "ndjson"});
   verb.add_option("--key-columns", options.key_columns, "CSV: columns of the key, in order")
       ->type_name("A,B,...");
   if (for_tokens) {

@@ -186,18 +186,12 @@ void AddInsertCommand(CLI::App& app, Context& context, Action& action) {
       "Inserting the same file again changes nothing when its tokens have ids; those\n"
       "without get one that is made up.");
   AddInputFileOptions(*verb, arguments->input, /*for_tokens=*/true)->required();
-  verb->add_option("--missing", arguments->missing,
-                   "A row without a number (empty or NA): error or skip (default error)")
-      ->check([](const std::string& text) {
-        return text == "error" || text == "skip" ? std::string() : "must be error or skip";
-      })
-      ->type_name("WHAT");
-  verb->add_option("--on-error", arguments->on_error,
-                   "At a bad line or a rejected token: stop or skip (default stop)")
-      ->check([](const std::string& text) {
-        return text == "stop" || text == "skip" ? std::string() : "must be stop or skip";
-      })
-      ->type_name("WHAT");
+  TakesWords(verb->add_option("--missing", arguments->missing,
+                              "At a row without a number, empty or NA (default error)"),
+             {"error", "skip"});
+  TakesWords(verb->add_option("--on-error", arguments->on_error,
+                              "At a bad line or a rejected token (default stop)"),
+             {"stop", "skip"});
   verb->add_option("--batch", arguments->batch, "Tokens in a message (default 200)")
       ->check([](const std::string& text) {
         const int value = std::atoi(text.c_str());

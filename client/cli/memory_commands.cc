@@ -123,19 +123,8 @@ int DeleteMemory(Context& context, const client::MemoryName& name, bool yes) {
 }
 
 void AddCreateOptions(CLI::App& verb, Arguments& arguments) {
-  const auto one_of = [](std::vector<std::string> words) {
-    return [words](const std::string& text) {
-      std::string all;
-      for (const std::string& word : words) {
-        if (word == text) return std::string();
-        all += (all.empty() ? "must be one of " : ", ") + word;
-      }
-      return all;
-    };
-  };
-  verb.add_option("--kernel", arguments.kernel, "rbf, laplacian or exp_dot (default rbf)")
-      ->check(one_of({"rbf", "laplacian", "exp_dot"}))
-      ->type_name("KIND");
+  TakesWords(verb.add_option("--kernel", arguments.kernel, "The kernel (default rbf)"),
+             {"rbf", "laplacian", "exp_dot"});
   verb.add_option("--gamma", arguments.gamma, "Of rbf: exp(-gamma |x-y|^2); of laplacian")
       ->type_name("NUMBER");
   verb.add_option("--scale", arguments.scale, "Of exp_dot: exp(scale <x,y>)")->type_name("NUMBER");
@@ -144,10 +133,9 @@ void AddCreateOptions(CLI::App& verb, Arguments& arguments) {
       ->type_name("N");
   verb.add_option("--box", arguments.box, "The largest weight of a token, in (0, 1]")
       ->type_name("C");
-  verb.add_option("--duplicates", arguments.duplicates,
-                  "Weight of equal keys: shared, oldest-first or newest-first (default shared)")
-      ->check(one_of({"shared", "oldest-first", "newest-first"}))
-      ->type_name("POLICY");
+  TakesWords(verb.add_option("--duplicates", arguments.duplicates,
+                             "Who gets the weight of equal keys (default shared)"),
+             {"shared", "oldest-first", "newest-first"});
   verb.add_option("--key-dimension", arguments.key_dimension, "Numbers in a key")
       ->required()
       ->type_name("D");

@@ -27,9 +27,13 @@ struct CliResult {
 class CliTest : public testing::Test {
  protected:
   CliTest() {
-    for (const char* name : {"LETHE_ADDRESS", "LETHE_TENANT", "LETHE_MEMORY"}) unsetenv(name);
+    for (const char* name : {"LETHE_ADDRESS", "LETHE_TENANT", "LETHE_MEMORY", "LETHE_PROFILE"}) {
+      unsetenv(name);
+    }
     std::string pattern = (std::filesystem::temp_directory_path() / "lethe-cli-XXXXXX").string();
     folder_ = mkdtemp(pattern.data());
+    // No profile of whoever runs the tests.
+    setenv("XDG_CONFIG_HOME", folder_.c_str(), 1);
   }
   ~CliTest() override { std::filesystem::remove_all(folder_); }
 
