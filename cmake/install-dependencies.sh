@@ -11,8 +11,8 @@ packages=(
   g++ cmake ninja-build ccache mold
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libeigen3-dev libsqlite3-dev libssl-dev libmpfr-dev libgmp-dev
-  nlohmann-json3-dev libcli11-dev libcpp-httplib-dev libtomlplusplus-dev pkg-config
-  libgtest-dev libgmock-dev libbenchmark-dev libboost-dev libsvm-dev openssl sqlite3
+  nlohmann-json3-dev libcli11-dev libtomlplusplus-dev pkg-config
+  libboost-dev libgtest-dev libgmock-dev libbenchmark-dev libsvm-dev openssl sqlite3
 )
 case "${1:-}" in
   "") ;;

@@ -144,6 +144,11 @@ constexpr std::array kMethods = {
     Method{.name = "/lethe.v1.TenantService/ListTenants",
            .scope = Scope::kListed,
            .roles = kEverybody},
+
+    // Routes of HTTP that are no RPC (server/http/router.h). The logs are public by design.
+    Open("GET /v1/tenants/{tenant}/log/checkpoint"),
+    Open("GET /v1/tenants/{tenant}/log/keys"),
+    Open("GET /v1/tenants/{tenant}/log/tile/{tile...}"),
 };
 
 constexpr bool Before(const Method& a, const Method& b) { return a.name < b.name; }

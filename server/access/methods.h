@@ -26,7 +26,7 @@ enum class Scope : uint8_t {
 enum class Effect : uint8_t { kReads, kAdds, kAdministers, kDestroys };
 
 struct Method {
-  absl::string_view name;  // "/package.Service/Method"
+  absl::string_view name;  // "/package.Service/Method", or "GET /path/{variable}"
   Scope scope = Scope::kServer;
   absl::string_view tenant_field;  // of each request; only with kTenant
   absl::string_view memory_field;  // of each request, for the operations log; empty for none

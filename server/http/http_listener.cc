@@ -1,164 +1,269 @@
 #include "server/http/http_listener.h"
 
-#include <httplib.h>
-
 #include <algorithm>
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "core/base/check.h"
+#include "core/base/mutex.h"
+#include "server/http/http_session.h"
+#include "server/http/tls.h"
 
 namespace lethe::http {
 namespace {
 
-constexpr size_t kCallsAConnection = 1000;
-constexpr char kNotCached[] = "no-cache";
+namespace asio = boost::asio;
+using tcp = asio::ip::tcp;
+using error_code = boost::system::error_code;
 
-// The library's pool with a bound: while it is reached nothing more is accepted, and who connects
-// waits in the kernel's queue or is refused by it. The library's own queue has none, and each
-// connection in it holds a descriptor.
-class BoundedPool final : public httplib::TaskQueue {
+// When there are no descriptors left: until it is tried again.
+constexpr std::chrono::milliseconds kAcceptAgain{100};
+
+// Threads that run what they are given, in the order in which it came.
+class HandlerThreads {
  public:
-  BoundedPool(size_t threads, size_t most) : most_(most), pool_(threads) {}
-
-  void enqueue(std::function<void()> task) override {
-    {
-      std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [this] { return tasks_ < most_; });
-      ++tasks_;
-    }
-    pool_.enqueue([this, task = std::move(task)] {
-      task();
-      std::lock_guard<std::mutex> lock(mutex_);
-      --tasks_;
-      changed_.notify_one();
-    });
+  explicit HandlerThreads(size_t count) {
+    for (size_t i = 0; i < count; ++i) threads_.emplace_back([this] { Work(); });
   }
-  void shutdown() override { pool_.shutdown(); }
+  // Does what is left first.
+  ~HandlerThreads() {
+    {
+      MutexLock lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  HandlerThreads(const HandlerThreads&) = delete;
+  HandlerThreads& operator=(const HandlerThreads&) = delete;
+
+  void Run(std::function<void()> work) {
+    {
+      MutexLock lock(mutex_);
+      waiting_.push_back(std::move(work));
+    }
+    changed_.notify_one();
+  }
 
  private:
-  const size_t most_;
-  std::mutex mutex_;
+  void Work() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    std::unique_lock<std::mutex> lock(mutex_.native());
+    while (true) {
+      changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      {
+        const std::function<void()> work = std::move(waiting_.front());
+        waiting_.pop_front();
+        lock.unlock();
+        work();
+      }
+      lock.lock();
+    }
+  }
+
+  Mutex mutex_;
   std::condition_variable changed_;
-  size_t tasks_ = 0;
-  httplib::ThreadPool pool_;  // last: its threads use the rest
+  std::deque<std::function<void()>> waiting_ ABSL_GUARDED_BY(mutex_);
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace
 
-int HttpCode(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return 200;
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kOutOfRange:
-    case absl::StatusCode::kFailedPrecondition:
-      return 400;
-    case absl::StatusCode::kUnauthenticated:
-      return 401;
-    case absl::StatusCode::kPermissionDenied:
-      return 403;
-    case absl::StatusCode::kNotFound:
-      return 404;
-    case absl::StatusCode::kAlreadyExists:
-    case absl::StatusCode::kAborted:
-      return 409;
-    case absl::StatusCode::kResourceExhausted:
-      return 429;
-    case absl::StatusCode::kUnimplemented:
-      return 501;
-    case absl::StatusCode::kCancelled:
-    case absl::StatusCode::kUnavailable:
-      return 503;
-    case absl::StatusCode::kDeadlineExceeded:
-      return 504;
-    default:
-      return 500;
-  }
-}
+// Everything without a comment is of the I/O thread once that runs.
+class HttpListener::Server final : public SessionHost {
+ public:
+  explicit Server(const HttpOptions& options) : options_(options) {}
+  ~Server() override { Stop(); }
 
-void WriteError(const absl::Status& status, httplib::Response& response) {
-  response.status = HttpCode(status);
-  response.set_header("Cache-Control", kNotCached);
-  response.set_content(absl::StrCat(std::string(status.message()), "\n"), kPlainText);
-}
+  const HttpOptions& options() const override { return options_; }
+  const Router& router() const override { return router_; }
+  const access::Gate& gate() const override {
+    return options_.gate == nullptr ? open_gate_ : *options_.gate;
+  }
+  bool Run(std::function<void()> work) override {
+    if (calls_ >= options_.max_calls) return false;
+    ++calls_;
+    handlers_->Run(std::move(work));
+    return true;
+  }
+  void Done() override { --calls_; }
+  bool TakeRoom(size_t bytes) override {
+    if (bytes > options_.max_bodies_bytes - bodies_bytes_) return false;
+    bodies_bytes_ += bytes;
+    return true;
+  }
+  void GiveRoom(size_t bytes) override { bodies_bytes_ -= bytes; }
+  bool stopping() const override { return stopping_; }
+
+  Router& routes() { return router_; }
+  uint16_t port() const { return port_; }
+
+  absl::Status Start() {
+    LETHE_CHECK(!thread_.joinable());
+    if (const error_code error = Listen()) {
+      error_code ignored;
+      acceptor_.close(ignored);
+      return absl::UnavailableError(absl::StrCat("cannot listen for HTTP on ", options_.host, ":",
+                                                 options_.port, " (", error.message(),
+                                                 "); is another server running on this port?"));
+    }
+    handlers_.emplace(options_.threads);
+    thread_ = std::thread([this] { Serve(); });
+    return absl::OkStatus();
+  }
+
+  void Stop() {
+    stopping_ = true;
+    if (!thread_.joinable()) return;
+    asio::post(io_, [this] { BeginStop(); });
+    thread_.join();
+    handlers_.reset();
+  }
+
+ private:
+  error_code Listen() {
+    error_code error;
+    tcp::resolver resolver(io_);
+    const auto found =
+        resolver.resolve(options_.host, std::to_string(options_.port),
+                         tcp::resolver::passive | tcp::resolver::numeric_service, error);
+    if (error) return error;
+    if (found.empty()) return asio::error::host_not_found;
+    const tcp::endpoint endpoint = found.begin()->endpoint();
+    acceptor_.open(endpoint.protocol(), error);
+    // Not SO_REUSEPORT: a second server could take half of the connections.
+    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(tcp::acceptor::max_listen_connections, error);
+    if (error) return error;
+    port_ = acceptor_.local_endpoint(error).port();
+    return error;
+  }
+
+  void Serve() {
+    asio::post(io_, [this] { Accept(); });
+    while (true) {
+      try {
+        io_.run();
+        return;
+      } catch (const std::exception&) {
+        // Of one connection, most likely out of memory: it is gone, the others are served.
+      }
+    }
+  }
+
+  void Accept() {
+    if (stopping_ || accepting_ || sessions_.size() >= options_.max_connections) return;
+    accepting_ = true;
+    acceptor_.async_accept([this](error_code error, tcp::socket socket) {
+      accepting_ = false;
+      if (stopping_) return;
+      if (!error) {
+        const auto next = absl::MakeCleanup([this] { Accept(); });
+        return Begin(std::move(socket));
+      }
+      again_.expires_after(kAcceptAgain);
+      again_.async_wait([this](error_code waited) {
+        if (!waited) Accept();
+      });
+    });
+  }
+
+  void Begin(tcp::socket socket) {
+    error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    const std::shared_ptr<Session> session =
+        MakeSession(std::move(socket), options_.tls == nullptr ? nullptr : options_.tls->current(),
+                    *this, [this](const Session* ended) {
+                      sessions_.erase(ended);
+                      if (stopping_ && sessions_.empty()) EndStop();
+                      // From the loop: this may be called by a destructor in the middle of
+                      // anything.
+                      if (!stopping_) asio::post(io_, [this] { Accept(); });
+                    });
+    sessions_.emplace(session.get(), session);
+    session->Start();
+  }
+
+  void BeginStop() {
+    error_code ignored;
+    acceptor_.close(ignored);
+    again_.cancel();
+    if (sessions_.empty()) return EndStop();
+    ForEachSession([](Session& session) { session.Stop(); });
+    WatchStop();
+  }
+
+  // Who does not take an answer, while no handler runs that may still have one, is cut off.
+  void WatchStop() {
+    if (sessions_.empty()) return;
+    end_.expires_after(options_.timeout);
+    end_.async_wait([this](error_code error) {
+      if (error) return;
+      if (calls_ == 0) ForEachSession([](Session& session) { session.Abort(); });
+      WatchStop();
+    });
+  }
+
+  void EndStop() {
+    end_.cancel();
+    work_.reset();
+  }
+
+  template <typename Visit>
+  void ForEachSession(Visit visit) {
+    std::vector<std::shared_ptr<Session>> sessions;
+    for (const auto& [key, weak] : sessions_) {
+      if (std::shared_ptr<Session> session = weak.lock()) sessions.push_back(std::move(session));
+    }
+    for (const std::shared_ptr<Session>& session : sessions) visit(*session);
+  }
+
+  const HttpOptions options_;
+  const access::Gate open_gate_{nullptr, nullptr, nullptr};
+  Router router_;                       // constant once it runs
+  std::atomic<bool> stopping_ = false;  // any thread
+  uint16_t port_ = 0;                   // constant once it runs
+  std::unordered_map<const Session*, std::weak_ptr<Session>> sessions_;
+  size_t calls_ = 0;
+  size_t bodies_bytes_ = 0;
+  bool accepting_ = false;
+  std::optional<HandlerThreads> handlers_;
+  // What waits in it refers to the rest.
+  asio::io_context io_{1};
+  // Calls that run leave nothing there that would keep its loop alive.
+  asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
+  tcp::acceptor acceptor_{io_};
+  asio::steady_timer again_{io_};
+  asio::steady_timer end_{io_};
+  std::thread thread_;
+};
 
 HttpListener::HttpListener(const HttpOptions& options)
-    : options_(options), server_(std::make_unique<httplib::Server>()) {
-  httplib::Server& server = *server_;
-  server.new_task_queue = [this] {
-    return new BoundedPool(options_.threads, options_.max_connections);
-  };
-  // Not SO_REUSEPORT, the library's choice: a second server could take half of the connections.
-  server.set_socket_options([](socket_t socket) {
-    const int yes = 1;
-    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  });
-  server.set_payload_max_length(options_.max_body_bytes);
-  server.set_read_timeout(options_.timeout);
-  server.set_write_timeout(options_.timeout);
-  server.set_keep_alive_timeout(options_.timeout.count());
-  server.set_keep_alive_max_count(kCallsAConnection);
-  server.set_default_headers({{"X-Content-Type-Options", "nosniff"}});
-  server.set_pre_routing_handler(
-      [this](const httplib::Request& request, httplib::Response& response) {
-        if (std::find(options_.methods.begin(), options_.methods.end(), request.method) !=
-            options_.methods.end()) {
-          return httplib::Server::HandlerResponse::Unhandled;
-        }
-        const std::string allowed = absl::StrJoin(options_.methods, ", ");
-        response.status = 405;
-        response.set_header("Allow", allowed);
-        response.set_content(absl::StrCat("only ", allowed, "\n"), kPlainText);
-        return httplib::Server::HandlerResponse::Handled;
-      });
-  server.set_exception_handler([](const httplib::Request& /*request*/, httplib::Response& response,
-                                  std::exception_ptr /*exception*/) {
-    WriteError(absl::InternalError("an exception ended this call"), response);
-  });
-  server.set_error_handler([](const httplib::Request& /*request*/, httplib::Response& response) {
-    if (!response.body.empty()) return;
-    response.set_content(response.status == 404   ? "no such page\n"
-                         : response.status == 413 ? "the body is too large\n"
-                                                  : "this request cannot be served\n",
-                         kPlainText);
-  });
-}
-
-HttpListener::~HttpListener() { Stop(); }
-
-absl::Status HttpListener::Start() {
-  int bound = options_.port;
-  if (options_.port == 0) {
-    bound = server_->bind_to_any_port(options_.host);
-  } else if (!server_->bind_to_port(options_.host, options_.port)) {
-    bound = -1;
-  }
-  if (bound <= 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen for HTTP on ", options_.host, ":",
-                                               options_.port,
-                                               "; is another server running on this port?"));
-  }
-  port_ = static_cast<uint16_t>(bound);
-  thread_ = std::thread([this] {
-    server_->listen_after_bind();
-    ended_ = true;
-  });
-  while (!server_->is_running() && !ended_) std::this_thread::yield();
-  if (!ended_) return absl::OkStatus();
-  thread_.join();
-  return absl::UnavailableError("the HTTP server ended at once");
-}
-
-void HttpListener::Stop() {
-  stopping_ = true;
-  if (!thread_.joinable()) return;
-  server_->stop();
-  thread_.join();
-}
+    : server_(std::make_unique<Server>(options)) {}
+HttpListener::~HttpListener() = default;
+Router& HttpListener::routes() { return server_->routes(); }
+absl::Status HttpListener::Start() { return server_->Start(); }
+uint16_t HttpListener::port() const { return server_->port(); }
+void HttpListener::Stop() { server_->Stop(); }
 
 }  // namespace lethe::http

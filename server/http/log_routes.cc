@@ -1,7 +1,5 @@
 #include "server/http/log_routes.h"
 
-#include <httplib.h>
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,14 +31,15 @@ struct Answer {
 struct Source {
   service::Service* service;
   service::CallOptions call;
+  std::string tenant;
 };
 
 // A tenant that is not open is opened as far as its log for it, and nothing is solved.
 constexpr auto kDepth = service::TenantRegistry::Depth::kLog;
 
-absl::StatusOr<Answer> Keys(const Source& source, const std::string& tenant) {
+absl::StatusOr<Answer> Keys(const Source& source, const HttpRequest& /*request*/) {
   LETHE_ASSIGN_OR_RETURN(const service::CheckpointInfo checkpoint,
-                         source.service->GetCheckpoint(tenant, kDepth, source.call));
+                         source.service->GetCheckpoint(source.tenant, kDepth, source.call));
   Answer answer;
   for (const service::LogKeyInfo& key : checkpoint.keys) {
     absl::StrAppend(&answer.body, key.first_sequence, " ", key.vkey, "\n");
@@ -48,18 +47,17 @@ absl::StatusOr<Answer> Keys(const Source& source, const std::string& tenant) {
   return answer;
 }
 
-absl::StatusOr<Answer> Checkpoint(const Source& source, const std::string& tenant) {
+absl::StatusOr<Answer> Checkpoint(const Source& source, const HttpRequest& /*request*/) {
   LETHE_ASSIGN_OR_RETURN(service::CheckpointInfo checkpoint,
-                         source.service->GetCheckpoint(tenant, kDepth, source.call));
+                         source.service->GetCheckpoint(source.tenant, kDepth, source.call));
   return Answer{.body = std::move(checkpoint.note)};
 }
 
-absl::StatusOr<Answer> Tile(const Source& source,
-                            const std::string& tenant,
-                            const std::string& path) {
-  LETHE_ASSIGN_OR_RETURN(const audit::ParsedTilePath parsed, audit::ParseTilePath(path));
+absl::StatusOr<Answer> Tile(const Source& source, const HttpRequest& request) {
+  LETHE_ASSIGN_OR_RETURN(const audit::ParsedTilePath parsed,
+                         audit::ParseTilePath("tile/" + request.Variable("tile")));
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<audit::LogSource> log,
-                         source.service->OpenLog(tenant, kDepth, source.call));
+                         source.service->OpenLog(source.tenant, kDepth, source.call));
   const audit::TileId& tile = parsed.tile;
   const int level = parsed.entries ? 0 : tile.level * kTilesInLevels;
   const uint64_t hashes = level < 64 ? log->size() >> level : 0;
@@ -87,35 +85,34 @@ absl::StatusOr<Answer> Tile(const Source& source,
   return answer;
 }
 
-void Write(absl::StatusOr<Answer> answer, httplib::Response& response) {
-  if (!answer.ok()) {
-    WriteError(answer.status(), response);
-    return;
-  }
-  response.set_header("Cache-Control", answer->cache);
-  response.set_content(std::move(answer->body), answer->type);
+// Every route takes the tenant from its path.
+void Add(HttpListener& listener,
+         service::Service* service,
+         const std::string& rest,
+         absl::StatusOr<Answer> (*answer)(const Source&, const HttpRequest&)) {
+  const std::string pattern = "/v1/tenants/{tenant}/log/" + rest;
+  listener.routes().Add(
+      {.method = "GET",
+       .pattern = pattern,
+       .operation = "GET " + pattern,
+       .handler = [service, answer](const HttpRequest& request,
+                                    HttpCall& call) -> absl::StatusOr<HttpResponse> {
+         LETHE_RETURN_IF_ERROR(call.Admit(request.Variable("tenant"), ""));
+         LETHE_ASSIGN_OR_RETURN(
+             Answer found,
+             answer(Source{service, call.options(), request.Variable("tenant")}, request));
+         return HttpResponse{.type = found.type,
+                             .body = std::move(found.body),
+                             .headers = {{"Cache-Control", found.cache}}};
+       }});
 }
 
 }  // namespace
 
 void MountLogRoutes(service::Service* service, HttpListener& listener) {
-  const Source source{service, {.still_wanted = [&listener] {
-                        return listener.stopping() ? absl::UnavailableError("the server stops")
-                                                   : absl::OkStatus();
-                      }}};
-  httplib::Server& server = listener.routes();
-  server.Get(R"(/v1/tenants/([^/]+)/log/keys)",
-             [source](const httplib::Request& request, httplib::Response& response) {
-               Write(Keys(source, request.matches[1]), response);
-             });
-  server.Get(R"(/v1/tenants/([^/]+)/log/checkpoint)",
-             [source](const httplib::Request& request, httplib::Response& response) {
-               Write(Checkpoint(source, request.matches[1]), response);
-             });
-  server.Get(R"(/v1/tenants/([^/]+)/log/(tile/[a-z0-9./]+))",
-             [source](const httplib::Request& request, httplib::Response& response) {
-               Write(Tile(source, request.matches[1], request.matches[2]), response);
-             });
+  Add(listener, service, "keys", Keys);
+  Add(listener, service, "checkpoint", Checkpoint);
+  Add(listener, service, "tile/{tile...}", Tile);
 }
 
 }  // namespace lethe::http

@@ -6,13 +6,12 @@
 //     GET /v1/tenants/TENANT/log/tile/L/N[.p/W]      hashes
 //     GET /v1/tenants/TENANT/log/tile/entries/N[.p/W]    log entries
 //
-// Everything here is what an export holds: public by design, and without personal data. Errors are
-// one line of text: 400 a malformed path, 404 no such tenant or tile, 429 too many calls, 503 a
-// tenant that cannot be served. When the listener stops, a call that waits for a tenant ends with
-// 503; one that opens a tenant's log takes as long as that does, and one that reads it as long as
-// its turn with the tenant's writer. An answer (256 log entries at the most, 110 KB) fits into a
-// socket's buffer. Threads: safe.
-// Source: c2sp.org/tlog-tiles, section "APIs".
+// Everything here is what an export holds: public by design, and without personal data, so that
+// nobody is asked who he is. Errors: 400 a malformed path, 404 no such tenant or tile, 429 too many
+// calls, 503 a tenant that cannot be served. When the listener stops, a call that waits for a
+// tenant ends with 503; one that opens a tenant's log takes as long as that does, and one that
+// reads it as long as its turn with the tenant's writer. Threads: safe. Source:
+// c2sp.org/tlog-tiles, section "APIs".
 #ifndef LETHE_SERVER_HTTP_LOG_ROUTES_H_
 #define LETHE_SERVER_HTTP_LOG_ROUTES_H_
 

@@ -18,7 +18,7 @@ find core audit store server client -name '*.h' -o -name '*.cc' -o -name '*.cu' 
       if (name ~ /^nlohmann\//) return "json"
       if (name ~ /^CLI\//) return "cli11"
       if (name ~ /^cjose\//) return "cjose"
-      if (name == "httplib.h") return "httplib"
+      if (name ~ /^boost\//) return "boost"
       if (name ~ /^prometheus\//) return "prometheus"
       if (name ~ /^toml\+\+\//) return "toml"
       if (name ~ /^g(test|mock)\//) return "gmock"
