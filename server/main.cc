@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
+#include "server/calls/served_call.h"
 #include "server/command_line.h"
 #include "server/config.h"
 #include "server/http/http_listener.h"
@@ -89,7 +90,7 @@ absl::Status Serve(const Config& config,
   pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
   rpc::ServerOptions rpc_options;
   rpc_options.listen = config.listen;
-  rpc::LineLimit call_lines;
+  calls::LineLimit call_lines;
   rpc_options.hooks = {.log = &log, .lines = &call_lines};
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::RpcServer> server,
                          rpc::RpcServer::Start(service.get(), rpc_options));

@@ -1,12 +1,7 @@
 #include "server/http/http_call.h"
 
-#include "audit/encoding.h"
-#include "audit/random.h"
-
 namespace lethe::http {
 namespace {
-
-constexpr size_t kRequestIdBytes = 16;
 
 access::Credentials CredentialsOf(const HttpRequest& request) {
   access::Credentials credentials;
@@ -19,22 +14,13 @@ access::Credentials CredentialsOf(const HttpRequest& request) {
 
 }  // namespace
 
-HttpCall::HttpCall(const access::Gate& gate,
-                   absl::string_view operation,
+HttpCall::HttpCall(const calls::MethodCalls* method,
                    const HttpRequest& request,
                    std::function<absl::Status()> still_wanted)
-    : guarded_(gate.guarded()),
-      still_wanted_(std::move(still_wanted)),
-      call_(gate,
-            access::FindMethod(operation),
-            operation,
-            audit::Hex(audit::RandomBytes(kRequestIdBytes)),
-            [&request] { return CredentialsOf(request); }) {}
-
-service::CallOptions HttpCall::options() const {
-  service::CallOptions options{.still_wanted = still_wanted_};
-  if (guarded_) options.sees = [this](absl::string_view tenant) { return call_.Sees(tenant); };
-  return options;
-}
+    : ServedCall(method,
+                 {.request_id = std::string(request.Header("x-request-id")),
+                  .trace_parent = std::string(request.Header("traceparent"))},
+                 [&request] { return CredentialsOf(request); }),
+      still_wanted_(std::move(still_wanted)) {}
 
 }  // namespace lethe::http

@@ -1,5 +1,6 @@
-// One call over HTTP: at the gate (server/access/gate.h), and what the service asks of it. The
-// listener makes one for each request and ends it. Threads: compatible.
+// One call over HTTP (server/calls/served_call.h), and what the service asks of it. The listener
+// makes one for each request, asks Enter before the body is read, and ends it; a handler asks Admit
+// before it does anything. Threads: compatible.
 #ifndef LETHE_SERVER_HTTP_HTTP_CALL_H_
 #define LETHE_SERVER_HTTP_HTTP_CALL_H_
 
@@ -8,41 +9,27 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
-#include "server/access/gate.h"
-#include "server/access/methods.h"
+#include "server/calls/served_call.h"
 #include "server/http/http_message.h"
 #include "server/service/types.h"
 
 namespace lethe::http {
 
-class HttpCall {
+class HttpCall final : public calls::ServedCall {
  public:
-  // `operation`: the name of its row in the table of access. All outlive the call.
-  HttpCall(const access::Gate& gate,
-           absl::string_view operation,
+  // `method` must outlive the call.
+  HttpCall(const calls::MethodCalls* method,
            const HttpRequest& request,
            std::function<absl::Status()> still_wanted);
-  HttpCall(const HttpCall&) = delete;
-  HttpCall& operator=(const HttpCall&) = delete;
-
-  // access::Call's. The listener has asked Enter before the body was read; a handler asks Admit
-  // before it does anything.
-  absl::Status Enter() { return call_.Enter(); }
-  absl::Status Admit(absl::string_view tenant, absl::string_view memory) {
-    return call_.Admit(tenant, memory);
-  }
-  // The certificate that the call made, for the operations log.
-  void Certificate(std::string id) { certificate_ = std::move(id); }
-  void Finish(const absl::Status& outcome) { call_.Finish(outcome, certificate_); }
 
   // Must not outlive the call.
-  service::CallOptions options() const;
+  service::CallOptions options() const { return {.still_wanted = still_wanted_, .sees = Sees()}; }
+  // The certificate that the call made, for the operations log.
+  void Certificate(std::string id) { certificate_ = std::move(id); }
+  const std::string& certificate() const { return certificate_; }
 
  private:
-  const bool guarded_;
   const std::function<absl::Status()> still_wanted_;
-  access::Call call_;
   std::string certificate_;
 };
 

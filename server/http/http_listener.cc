@@ -96,8 +96,8 @@ class HttpListener::Server final : public SessionHost {
 
   const HttpOptions& options() const override { return options_; }
   const Router& router() const override { return router_; }
-  const access::Gate& gate() const override {
-    return options_.gate == nullptr ? open_gate_ : *options_.gate;
+  const calls::MethodCalls& CallsOf(const Route& route) const override {
+    return methods_.at(&route);
   }
   bool Run(std::function<void()> work) override {
     if (calls_ >= options_.max_calls) return false;
@@ -125,6 +125,11 @@ class HttpListener::Server final : public SessionHost {
       return absl::UnavailableError(absl::StrCat("cannot listen for HTTP on ", options_.host, ":",
                                                  options_.port, " (", error.message(),
                                                  "); is another server running on this port?"));
+    }
+    calls::CallHooks hooks = options_.hooks;
+    if (hooks.gate == nullptr) hooks.gate = &open_gate_;
+    for (const Route& route : router_.routes()) {
+      methods_.try_emplace(&route, hooks, route.operation);
     }
     handlers_.emplace(options_.threads);
     thread_ = std::thread([this] { Serve(); });
@@ -240,9 +245,10 @@ class HttpListener::Server final : public SessionHost {
 
   const HttpOptions options_;
   const access::Gate open_gate_{nullptr, nullptr, nullptr};
-  Router router_;                       // constant once it runs
-  std::atomic<bool> stopping_ = false;  // any thread
-  uint16_t port_ = 0;                   // constant once it runs
+  Router router_;                                                 // constant once it runs
+  std::unordered_map<const Route*, calls::MethodCalls> methods_;  // likewise
+  std::atomic<bool> stopping_ = false;                            // any thread
+  uint16_t port_ = 0;                                             // constant once it runs
   std::unordered_map<const Session*, std::weak_ptr<Session>> sessions_;
   size_t calls_ = 0;
   size_t bodies_bytes_ = 0;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "server/calls/error_details.h"
 
 namespace lethe::http {
 namespace {
@@ -21,17 +21,6 @@ int HexDigit(char c) {
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
-}
-
-// Before "<field>: <what is wrong>", the form of every INVALID_ARGUMENT here; empty without one.
-absl::string_view FieldOf(absl::string_view message) {
-  const absl::string_view field = message.substr(0, message.find(": "));
-  if (field.size() == message.size()) return "";
-  const auto in_field = [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '[' ||
-           c == ']' || c == '-';
-  };
-  return std::all_of(field.begin(), field.end(), in_field) ? field : "";
 }
 
 }  // namespace
@@ -153,12 +142,16 @@ HttpResponse ErrorResponse(const absl::Status& status) {
                                   {"status", absl::StatusCodeToString(status.code())},
                                   {"message", message},
                                   {"details", nlohmann::ordered_json::array()}};
-  const absl::string_view field = FieldOf(message);
-  if (absl::IsInvalidArgument(status) && !field.empty()) {
+  const calls::ErrorDetails details = calls::DetailsOf(status);
+  if (!details.field.empty()) {
     error["details"].push_back(
         {{"@type", "type.googleapis.com/google.rpc.BadRequest"},
-         {"fieldViolations",
-          {{{"field", std::string(field)}, {"description", message.substr(field.size() + 2)}}}}});
+         {"fieldViolations", {{{"field", details.field}, {"description", details.description}}}}});
+  }
+  if (details.retry_delay.has_value()) {
+    error["details"].push_back(
+        {{"@type", "type.googleapis.com/google.rpc.RetryInfo"},
+         {"retryDelay", absl::StrFormat("%.3fs", absl::ToDoubleSeconds(*details.retry_delay))}});
   }
   const nlohmann::ordered_json body = {{"error", std::move(error)}};
   // Whatever a message holds, it is sent.

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "server/access/gate.h"
+#include "server/calls/served_call.h"
 
 namespace lethe::http {
 
@@ -34,9 +34,9 @@ struct HttpOptions {
   std::chrono::milliseconds body_timeout{30000};
   // For what a call may wait before its work begins.
   std::chrono::milliseconds call_timeout{60000};
-  // Null: everybody may call what is in the table of access. Must outlive the listener, like tls.
-  const access::Gate* gate = nullptr;
-  // Null: not encrypted.
+  // Without a gate everybody may call what is in the table of access.
+  calls::CallHooks hooks = {};
+  // Null: not encrypted. Must outlive the listener, like what the hooks name.
   const TlsContext* tls = nullptr;
 };
 

@@ -31,6 +31,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/http/http_call.h"
+#include "server/service/retry_delay.h"
 
 namespace lethe::http {
 namespace {
@@ -251,7 +252,7 @@ class StreamSession final : public Session,
     lowest().expires_never();
     const absl::Time deadline = absl::Now() + absl::FromChrono(options().call_timeout);
     const SessionHost& host = host_;
-    call_.emplace(host_.gate(), route_->operation, request_, [&host, deadline]() -> absl::Status {
+    call_.emplace(&host_.CallsOf(*route_), request_, [&host, deadline]() -> absl::Status {
       if (host.stopping()) return absl::UnavailableError("the server stops");
       if (absl::Now() >= deadline) {
         return absl::DeadlineExceededError("the time for a call passed before the work began");
@@ -330,10 +331,11 @@ class StreamSession final : public Session,
 
   void BodyDone(error_code error) {
     if (aborted_) return;
-    if (error == beast::http::error::body_limit) return Refuse(TooLarge(route_->max_body_bytes));
-    if (error == beast::error::timeout) {
-      return;  // tcp_stream has closed it
+    if (error == beast::http::error::body_limit) {
+      call_->Finish(absl::InvalidArgumentError("body: too large"));
+      return Refuse(TooLarge(route_->max_body_bytes));
     }
+    if (error == beast::error::timeout) return;  // the stream has closed the socket
     if (error) {
       return Fail(absl::InvalidArgumentError("body: is cut off, or no well-formed chunks"));
     }
@@ -348,11 +350,12 @@ class StreamSession final : public Session,
         [this]() -> absl::StatusOr<HttpResponse> {
           absl::StatusOr<HttpResponse> response =
               Guarded([this] { return route_->handler(request_, *call_); });
-          call_->Finish(response.status());
+          (void)call_->Answer(response.status(), call_->certificate());
           return response;
         },
         [this](absl::StatusOr<HttpResponse> response) {
           if (!response.ok()) return Fail(response.status());
+          call_->Finish(absl::OkStatus());
           Answer(*std::move(response));
         });
   }
@@ -373,9 +376,12 @@ class StreamSession final : public Session,
   }
 
   void Fail(const absl::Status& status) {
+    if (call_.has_value()) call_->Finish(status);
     HttpResponse response = route_->error(status);
     if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) {
-      response.headers.emplace_back("Retry-After", "1");
+      const absl::Duration wait = service::RetryDelayOf(status).value_or(absl::Seconds(1));
+      response.headers.emplace_back(
+          "Retry-After", absl::StrCat(absl::ToInt64Seconds(absl::Ceil(wait, absl::Seconds(1)))));
     }
     Answer(std::move(response));
   }
@@ -403,6 +409,10 @@ class StreamSession final : public Session,
     answer_.set(beast::http::field::cache_control, "no-store");
     if (!response.body.empty()) answer_.set(beast::http::field::content_type, response.type);
     for (const auto& [name, value] : response.headers) answer_.set(name, value);
+    if (call_.has_value()) {
+      answer_.set("X-Request-Id", call_->request_id());
+      if (!call_->trace_parent().empty()) answer_.set("Traceparent", call_->trace_parent());
+    }
     answer_.keep_alive(keep);
     if (response.status != 204) answer_.content_length(response.body.size());
     if (request_.method != "HEAD") answer_.body() = std::move(response.body);

@@ -22,7 +22,7 @@ class SessionHost {
   virtual ~SessionHost() = default;
   virtual const HttpOptions& options() const = 0;
   virtual const Router& router() const = 0;
-  virtual const access::Gate& gate() const = 0;
+  virtual const calls::MethodCalls& CallsOf(const Route& route) const = 0;
   // Runs `work` in a thread for handlers; false, and never, when too many calls run or wait.
   virtual bool Run(std::function<void()> work) = 0;
   // The place of the call that Run was given goes.

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "server/rpc/convert.h"
+#include "server/calls/convert.h"
 #include "server/rpc/services.h"
 
 namespace lethe::rpc {
@@ -63,7 +63,7 @@ absl::Status ReceiveBackup(service::Service* service,
     return data;
   };
   LETHE_ASSIGN_OR_RETURN(const service::RestoreReply reply, service->Restore(input, call, receive));
-  ToProto(reply, response);
+  calls::ToProto(reply, response);
   return absl::OkStatus();
 }
 

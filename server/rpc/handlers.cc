@@ -21,9 +21,9 @@ service::CallOptions CallOptionsOf(grpc::ServerContextBase* context) {
   return call;
 }
 
-service::CallOptions CallOptionsOf(grpc::ServerContextBase* context, const Admission& admission) {
+service::CallOptions CallOptionsOf(grpc::ServerContextBase* context, const RpcCall& served) {
   service::CallOptions call = CallOptionsOf(context);
-  call.sees = admission.Sees();
+  call.sees = served.Sees();
   return call;
 }
 
@@ -42,8 +42,8 @@ grpc::Status Registered(CallRegistry& registry,
                         std::function<void()> stop,
                         grpc::ServerContextBase* context,
                         const MethodCalls* method,
-                        absl::FunctionRef<absl::Status(ServedCall&)> body) {
-  ServedCall call(context, method);
+                        absl::FunctionRef<absl::Status(RpcCall&)> body) {
+  RpcCall call(context, method);
   if (const absl::Status entered = registry.Enter(key, std::move(stop)); !entered.ok()) {
     return call.Finish(entered);
   }

@@ -26,7 +26,7 @@
 #include "core/base/check.h"
 #include "core/base/stall_guard.h"
 #include "core/base/status_macros.h"
-#include "server/rpc/admission.h"
+#include "server/calls/unary_calls.h"
 #include "server/rpc/call.h"
 #include "server/rpc/call_registry.h"
 #include "server/rpc/parse.h"
@@ -37,7 +37,7 @@ namespace lethe::rpc {
 // CANCELLED or DEADLINE_EXCEEDED once nobody waits for the answer. The context must outlive it.
 service::CallOptions CallOptionsOf(grpc::ServerContextBase* context);
 // The same, with what the caller may know of. Both must outlive it.
-service::CallOptions CallOptionsOf(grpc::ServerContextBase* context, const Admission& admission);
+service::CallOptions CallOptionsOf(grpc::ServerContextBase* context, const RpcCall& served);
 
 // Runs `body`; an exception becomes RESOURCE_EXHAUSTED (out of memory) or INTERNAL instead of
 // reaching gRPC, which would swallow it.
@@ -50,9 +50,10 @@ grpc::Status Registered(CallRegistry& registry,
                         std::function<void()> stop,
                         grpc::ServerContextBase* context,
                         const MethodCalls* method,
-                        absl::FunctionRef<absl::Status(ServedCall&)> body);
+                        absl::FunctionRef<absl::Status(RpcCall&)> body);
 
-// Each handler asks the gate before it reads, and again for each message (admission.h).
+// Each handler asks the gate before it reads, and again for each message
+// (server/calls/served_call.h).
 template <typename Base>
 class RawService : public Base {
  public:
@@ -93,30 +94,26 @@ class RawService : public Base {
   }
 
   // Registers a method with one request and one answer.
-  template <typename Request, typename Response>
-  void Unary(
-      const char* method,
-      std::function<absl::Status(const Request&, const service::CallOptions&, Response*)> handle) {
-    const auto* described = MethodOf(Request::descriptor()->file(), method);
-    const MethodCalls* calls = CallsOf(described);
+  void Unary(const calls::UnaryCall& unary) {
+    const MethodCalls* calls = CallsOf(unary.method);
     this->MarkMethodStreamed(
         // The position of a method in its service, as the generated code numbers it.
-        described->index(),
+        unary.method->index(),
         new grpc::internal::StreamedUnaryHandler<ByteBuffer, ByteBuffer>(
-            [this, handle = std::move(handle), calls](
-                grpc::ServerContext* context,
-                grpc::ServerUnaryStreamer<ByteBuffer, ByteBuffer>* stream) {
+            [this, unary, calls](grpc::ServerContext* context,
+                                 grpc::ServerUnaryStreamer<ByteBuffer, ByteBuffer>* stream) {
               return Registered(
-                  unary_calls_, stream, {}, context, calls, [&](ServedCall& call) -> absl::Status {
+                  unary_calls_, stream, {}, context, calls, [&](RpcCall& call) -> absl::Status {
                     LETHE_RETURN_IF_ERROR(call.Enter());
-                    Request request;
-                    LETHE_RETURN_IF_ERROR(ReadRequest(*stream, &request));
-                    LETHE_RETURN_IF_ERROR(call.Admit(request));
-                    Response response;
+                    const std::unique_ptr<google::protobuf::Message> request(unary.request->New());
+                    LETHE_RETURN_IF_ERROR(ReadRequest(*stream, request.get()));
+                    LETHE_RETURN_IF_ERROR(call.Admit(*request));
+                    const std::unique_ptr<google::protobuf::Message> response(
+                        unary.response->New());
                     LETHE_RETURN_IF_ERROR(call.Answer(
-                        handle(request, CallOptionsOf(context, call.admission()), &response),
-                        response));
-                    stream->Write(SerializeMessage(response));
+                        unary.handle(*request, CallOptionsOf(context, call), response.get()),
+                        *response));
+                    stream->Write(SerializeMessage(*response));
                     return absl::OkStatus();
                   });
             }));
@@ -140,21 +137,21 @@ class RawService : public Base {
             [this, handle = std::move(handle), registry, calls](grpc::ServerContext* context,
                                                                 Stream* stream) {
               const auto cancel = [context] { context->TryCancel(); };
-              return Registered(
-                  *registry, stream, cancel, context, calls, [&](ServedCall& call) -> absl::Status {
-                    LETHE_RETURN_IF_ERROR(call.Enter());
-                    ByteBuffer bytes;
-                    while (stream->Read(&bytes)) {
-                      Request request;
-                      LETHE_RETURN_IF_ERROR(ParseMessage(bytes, &request));
-                      LETHE_RETURN_IF_ERROR(call.Admit(request));
-                      Response response;
-                      LETHE_RETURN_IF_ERROR(
-                          handle(request, CallOptionsOf(context, call.admission()), &response));
-                      if (!stream->Write(SerializeMessage(response))) break;
-                    }
-                    return absl::OkStatus();
-                  });
+              return Registered(*registry, stream, cancel, context, calls,
+                                [&](RpcCall& call) -> absl::Status {
+                                  LETHE_RETURN_IF_ERROR(call.Enter());
+                                  ByteBuffer bytes;
+                                  while (stream->Read(&bytes)) {
+                                    Request request;
+                                    LETHE_RETURN_IF_ERROR(ParseMessage(bytes, &request));
+                                    LETHE_RETURN_IF_ERROR(call.Admit(request));
+                                    Response response;
+                                    LETHE_RETURN_IF_ERROR(
+                                        handle(request, CallOptionsOf(context, call), &response));
+                                    if (!stream->Write(SerializeMessage(response))) break;
+                                  }
+                                  return absl::OkStatus();
+                                });
             }));
   }
 
@@ -180,7 +177,7 @@ class RawService : public Base {
                 grpc::ServerContext* context, Stream* stream) {
               const auto cancel = [context] { context->TryCancel(); };
               return Registered(
-                  *registry, stream, cancel, context, calls, [&](ServedCall& call) -> absl::Status {
+                  *registry, stream, cancel, context, calls, [&](RpcCall& call) -> absl::Status {
                     LETHE_RETURN_IF_ERROR(call.Enter());
                     Request request;
                     LETHE_RETURN_IF_ERROR(ReadRequest(*stream, &request));
@@ -193,8 +190,7 @@ class RawService : public Base {
                       guard.Pause();
                       return written;
                     };
-                    return call.Answer(
-                        handle(request, CallOptionsOf(context, call.admission()), write));
+                    return call.Answer(handle(request, CallOptionsOf(context, call), write));
                   });
             }));
   }
@@ -221,9 +217,9 @@ class RawService : public Base {
                 grpc::ServerContext* context, Stream* stream) {
               const auto cancel = [context] { context->TryCancel(); };
               return Registered(
-                  *registry, stream, cancel, context, calls, [&](ServedCall& call) -> absl::Status {
+                  *registry, stream, cancel, context, calls, [&](RpcCall& call) -> absl::Status {
                     LETHE_RETURN_IF_ERROR(call.Enter());
-                    const service::CallOptions options = CallOptionsOf(context, call.admission());
+                    const service::CallOptions options = CallOptionsOf(context, call);
                     StallGuard guard(max_read, cancel);
                     const auto read = [&]() -> absl::StatusOr<std::optional<Request>> {
                       ByteBuffer bytes;

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/base/status_macros.h"
-#include "server/rpc/convert.h"
+#include "server/calls/convert.h"
 #include "server/rpc/handlers.h"
 #include "server/rpc/parse.h"
 #include "server/service/names.h"
@@ -123,7 +123,7 @@ absl::Status InsertStream::Accept(const grpc::ByteBuffer& bytes) {
   last_sequence_ = request.sequence();
   Message message{.sequence = request.sequence(),
                   .bytes = request.ByteSizeLong(),
-                  .tokens = FromProto(request.tokens())};
+                  .tokens = calls::FromProto(request.tokens())};
   queued_tokens_ += message.tokens.size();
   queued_bytes_ += message.bytes;
   queue_.push_back(std::move(message));
@@ -218,13 +218,13 @@ absl::Status InsertStream::Commit(Group group, v1::InsertStreamResponse* respons
       rejection->set_sequence(group.messages[m].sequence);
       rejection->set_index(static_cast<uint32_t>(i));
       rejection->set_id(item.id);
-      ToProto(*item.error, rejection->mutable_error());
+      calls::ToProto(*item.error, rejection->mutable_error());
     }
   }
   response->set_inserted(inserted);
   response->set_unchanged(unchanged);
   response->set_rejected(rejected);
-  SetState(replies.back(), response);
+  calls::SetState(replies.back(), response);
   return absl::OkStatus();
 }
 

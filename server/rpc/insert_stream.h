@@ -80,7 +80,7 @@ class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   grpc::ByteBuffer outgoing_;  // owned by gRPC between StartWrite and OnWriteDone
 
   Mutex mutex_;
-  ServedCall call_ ABSL_GUARDED_BY(mutex_);
+  RpcCall call_ ABSL_GUARDED_BY(mutex_);
   std::condition_variable_any changed_;
   std::deque<Message> queue_ ABSL_GUARDED_BY(mutex_);
   size_t queued_tokens_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -2,13 +2,10 @@
 
 #include <google/protobuf/util/time_util.h>
 
-#include <algorithm>
-#include <optional>
 #include <string>
 
-#include "absl/strings/ascii.h"
 #include "lethe/internal/error_details.pb.h"
-#include "server/service/retry_delay.h"
+#include "server/calls/error_details.h"
 
 namespace lethe::rpc {
 namespace {
@@ -41,17 +38,6 @@ void AddDetail(const Detail& detail, const char* name, internal::Status& status)
   detail.SerializeToString(any->mutable_value());
 }
 
-// Before "<field>: <what is wrong>", the form of every INVALID_ARGUMENT here; empty without one.
-absl::string_view FieldOf(absl::string_view message) {
-  const absl::string_view field = message.substr(0, message.find(": "));
-  if (field.size() == message.size()) return "";
-  const auto in_field = [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '[' ||
-           c == ']';
-  };
-  return std::all_of(field.begin(), field.end(), in_field) ? field : "";
-}
-
 }  // namespace
 
 grpc::Status ToGrpc(const absl::Status& status, absl::string_view request_id) {
@@ -59,18 +45,18 @@ grpc::Status ToGrpc(const absl::Status& status, absl::string_view request_id) {
   internal::Status details;
   details.set_code(static_cast<int>(status.code()));
   details.set_message(std::string(status.message()));
-  const absl::string_view field = FieldOf(status.message());
-  if (absl::IsInvalidArgument(status) && !field.empty()) {
+  const calls::ErrorDetails known = calls::DetailsOf(status);
+  if (!known.field.empty()) {
     internal::BadRequest bad;
     internal::BadRequest::FieldViolation* violation = bad.add_field_violations();
-    violation->set_field(std::string(field));
-    violation->set_description(std::string(status.message().substr(field.size() + 2)));
+    violation->set_field(known.field);
+    violation->set_description(known.description);
     AddDetail(bad, "BadRequest", details);
   }
-  if (const std::optional<absl::Duration> delay = service::RetryDelayOf(status)) {
+  if (known.retry_delay.has_value()) {
     internal::RetryInfo retry;
-    *retry.mutable_retry_delay() =
-        google::protobuf::util::TimeUtil::MillisecondsToDuration(absl::ToInt64Milliseconds(*delay));
+    *retry.mutable_retry_delay() = google::protobuf::util::TimeUtil::MillisecondsToDuration(
+        absl::ToInt64Milliseconds(*known.retry_delay));
     AddDetail(retry, "RetryInfo", details);
   }
   if (!request_id.empty()) {

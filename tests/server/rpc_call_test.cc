@@ -19,6 +19,8 @@
 namespace lethe::rpc {
 namespace {
 
+using calls::IsTraceParent;
+using calls::LineLimit;
 using service::HasCode;
 using testing::HasSubstr;
 using testing::Not;

@@ -1,7 +1,7 @@
 // Between the wire (proto/lethe/v1) and the service's plain values. Nothing is judged here beyond
 // what the plain values cannot express: unknown enumerators, `everything` set to false.
-#ifndef LETHE_SERVER_RPC_CONVERT_H_
-#define LETHE_SERVER_RPC_CONVERT_H_
+#ifndef LETHE_SERVER_CALLS_CONVERT_H_
+#define LETHE_SERVER_CALLS_CONVERT_H_
 
 #include <vector>
 
@@ -13,7 +13,7 @@
 #include "lethe/v1/tenant_service.pb.h"
 #include "server/service/types.h"
 
-namespace lethe::rpc {
+namespace lethe::calls {
 
 // INVALID_ARGUMENT names "config.duplicates" for a policy that this version does not know.
 absl::StatusOr<service::MemoryConfig> FromProto(const v1::MemoryConfig& config);
@@ -50,6 +50,6 @@ void ToProto(const service::RotateKeyReply& from, v1::RotateKeyResponse* to);
 void ToProto(const service::RestoreReply& from, v1::RestoreBackupResponse* to);
 void ToProto(const service::RewrapReply& from, v1::RewrapKeysResponse* to);
 
-}  // namespace lethe::rpc
+}  // namespace lethe::calls
 
-#endif  // LETHE_SERVER_RPC_CONVERT_H_
+#endif  // LETHE_SERVER_CALLS_CONVERT_H_

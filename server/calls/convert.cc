@@ -1,8 +1,8 @@
-#include "server/rpc/convert.h"
+#include "server/calls/convert.h"
 
 #include "server/service/names.h"
 
-namespace lethe::rpc {
+namespace lethe::calls {
 namespace {
 
 // Both sides number these alike; a change on either side must not pass unnoticed.
@@ -425,4 +425,4 @@ void ToProto(const service::RewrapReply& from, v1::RewrapKeysResponse* to) {
   to->set_certificate_id(from.certificate_id);
 }
 
-}  // namespace lethe::rpc
+}  // namespace lethe::calls
