@@ -72,7 +72,7 @@ absl::Status Validate(const Config& config) {
   LETHE_RETURN_IF_ERROR(CheckAddress("--listen", config.listen, "read and erase",
                                      config.allow_insecure_non_loopback));
   if (config.http_listen.empty()) return absl::OkStatus();
-  return CheckAddress("--http-listen", config.http_listen, "read the logs of certificates",
+  return CheckAddress("--http-listen", config.http_listen, "read and erase",
                       config.allow_insecure_non_loopback);
 }
 

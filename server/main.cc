@@ -20,8 +20,10 @@
 #include "server/calls/served_call.h"
 #include "server/command_line.h"
 #include "server/config.h"
+#include "server/http/call_routes.h"
 #include "server/http/http_listener.h"
 #include "server/http/log_routes.h"
+#include "server/http/openapi.h"
 #include "server/limits.h"
 #include "server/rpc/server.h"
 #include "server/service/event_log.h"
@@ -99,8 +101,10 @@ absl::Status Serve(const Config& config,
     LETHE_ASSIGN_OR_RETURN(const HostPort address,
                            ParseHostPort("--http-listen", config.http_listen));
     http = std::make_unique<http::HttpListener>(
-        http::HttpOptions{.host = address.host, .port = address.port});
-    http::MountLogRoutes(service.get(), *http);
+        http::HttpOptions{.host = address.host, .port = address.port, .hooks = rpc_options.hooks});
+    http::AddLogRoutes(service.get(), http->routes());
+    http::AddCallRoutes(service.get(), http->routes());
+    http::AddOpenApiRoute(http->routes());
     LETHE_RETURN_IF_ERROR(http->Start());
     log.Write(service::LogLevel::kInfo, "serving_http",
               {{"listen", config.http_listen}, {"port", int64_t{http->port()}}});

@@ -252,8 +252,8 @@ std::vector<Option> MakeOptions() {
       Text("listen", "HOST:PORT", &Config::listen,
            "Address and port of the gRPC server; port 0 lets the kernel choose.", "", CheckAddress),
       Text("http-listen", "HOST:PORT", &Config::http_listen,
-           "Address and port where the logs of certificates can be read over HTTP.", "nowhere",
-           CheckAddressOrNone),
+           "Address and port of the HTTP server: calls in JSON, and the logs of certificates.",
+           "nowhere", CheckAddressOrNone),
       Switch("allow-insecure-non-loopback", &Config::allow_insecure_non_loopback,
              "Listen on an address that other machines can reach, without TLS and without access "
              "control."),

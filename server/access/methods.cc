@@ -145,7 +145,10 @@ constexpr std::array kMethods = {
            .scope = Scope::kListed,
            .roles = kEverybody},
 
-    // Routes of HTTP that are no RPC (server/http/router.h). The logs are public by design.
+    // Routes of HTTP that are no RPC (server/http/router.h). The logs are public by design, and so
+    // is
+    // what the server can do.
+    Open("GET /openapi.json"),
     Open("GET /v1/tenants/{tenant}/log/checkpoint"),
     Open("GET /v1/tenants/{tenant}/log/keys"),
     Open("GET /v1/tenants/{tenant}/log/tile/{tile...}"),

@@ -6,7 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "audit/encoding.h"
@@ -57,7 +57,17 @@ bool IsOurs(absl::StatusCode code) {
   }
 }
 
+const google::protobuf::MethodDescriptor* FindRpc(absl::string_view name) {
+  if (!absl::ConsumePrefix(&name, "/")) return nullptr;
+  return google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
+      absl::StrReplaceAll(name, {{"/", "."}}));
+}
+
 }  // namespace
+
+std::string NameOf(const google::protobuf::MethodDescriptor* method) {
+  return absl::StrCat("/", method->service()->full_name(), "/", method->name());
+}
 
 bool IsRequestId(absl::string_view text) {
   return !text.empty() && text.size() <= kMaxRequestIdBytes &&
@@ -104,12 +114,16 @@ bool LineLimit::Take(int64_t second, int64_t* left_out) {
   return false;
 }
 
-MethodCalls::MethodCalls(const CallHooks& hooks, const google::protobuf::MethodDescriptor* method)
-    : hooks_(hooks),
-      name_(absl::StrCat("/", method->service()->full_name(), "/", method->name())),
-      row_(access::FindMethod(name_)),
-      stream_(method->client_streaming() || method->server_streaming()),
-      certificate_(StringField(method->output_type(), "certificate_id")) {
+MethodCalls::MethodCalls(const CallHooks& hooks,
+                         std::string name,
+                         const google::protobuf::MethodDescriptor* method)
+    : hooks_(hooks), name_(std::move(name)), row_(access::FindMethod(name_)) {
+  if (method == nullptr) {
+    if (hooks_.observer != nullptr) observer_ = hooks_.observer->ForMethod("http", name_, stream_);
+    return;
+  }
+  stream_ = method->client_streaming() || method->server_streaming();
+  certificate_ = StringField(method->output_type(), "certificate_id");
   if (hooks_.observer != nullptr) {
     observer_ = hooks_.observer->ForMethod(method->service()->full_name(), method->name(), stream_);
   }
@@ -124,13 +138,11 @@ MethodCalls::MethodCalls(const CallHooks& hooks, const google::protobuf::MethodD
   }
 }
 
+MethodCalls::MethodCalls(const CallHooks& hooks, const google::protobuf::MethodDescriptor* method)
+    : MethodCalls(hooks, NameOf(method), method) {}
+
 MethodCalls::MethodCalls(const CallHooks& hooks, absl::string_view operation)
-    : hooks_(hooks), name_(operation), row_(access::FindMethod(operation)) {
-  if (hooks_.observer == nullptr) return;
-  const std::vector<std::string> rpc = absl::StrSplit(name_, absl::MaxSplits('/', 2));
-  observer_ = rpc.size() == 3 && rpc[0].empty() ? hooks_.observer->ForMethod(rpc[1], rpc[2], false)
-                                                : hooks_.observer->ForMethod("http", name_, false);
-}
+    : MethodCalls(hooks, std::string(operation), FindRpc(operation)) {}
 
 std::string MethodCalls::TenantOf(const Message& request) const { return Text(request, tenant_); }
 std::string MethodCalls::MemoryOf(const Message& request) const { return Text(request, memory_); }

@@ -64,14 +64,17 @@ struct CallHooks {
   absl::Duration slow = absl::Seconds(1);
 };
 
+// "/package.Service/Method": its name in the table of access.
+std::string NameOf(const google::protobuf::MethodDescriptor* method);
+
 // What the calls of one method share: its row in the table of access, and the places in its
 // messages that the gate wants to know. Made once, when the method is registered.
 class MethodCalls {
  public:
   // A row that names a field which the request has not is a broken invariant.
   MethodCalls(const CallHooks& hooks, const google::protobuf::MethodDescriptor* method);
-  // By the name of a row. An RPC that came in by HTTP is counted as the same; what is none as that
-  // of a service "http".
+  // By the name of a row. An RPC is known by its name; what is none is counted as that of a service
+  // "http".
   MethodCalls(const CallHooks& hooks, absl::string_view operation);
 
   const CallHooks& hooks() const { return hooks_; }
@@ -87,6 +90,11 @@ class MethodCalls {
   std::string CertificateOf(const google::protobuf::Message& response) const;
 
  private:
+  // `method` null: no RPC.
+  MethodCalls(const CallHooks& hooks,
+              std::string name,
+              const google::protobuf::MethodDescriptor* method);
+
   CallHooks hooks_;
   std::string name_;
   const access::Method* row_;

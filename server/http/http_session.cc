@@ -88,6 +88,17 @@ bool IsMalformed(const error_code& error) {
          error != beast::http::error::partial_message;
 }
 
+// "localhost:7422", "127.0.0.1", "[::1]:80"
+bool IsLoopbackHost(absl::string_view host) {
+  const size_t end =
+      host.find(']') == absl::string_view::npos ? host.find(':') : host.find(']') + 1;
+  const std::string name = absl::AsciiStrToLower(host.substr(0, end));
+  if (name == "localhost" || name == "[::1]") return true;
+  error_code error;
+  const auto address = asio::ip::make_address_v4(name, error);
+  return !error && address.is_loopback();
+}
+
 HttpResponse Refusal(int status, absl::StatusCode code, absl::string_view message) {
   HttpResponse response = ErrorResponse(absl::Status(code, message));
   if (response.status == status) return response;
@@ -247,6 +258,10 @@ class StreamSession final : public Session,
       response.headers.emplace_back("Allow", allowed);
       return Refuse(std::move(response));
     }
+    if (!HostIsMeant()) {
+      return Refuse(Refusal(421, absl::StatusCode::kInvalidArgument,
+                            "host: without access control only localhost, 127.0.0.1 and [::1]"));
+    }
     if (std::optional<HttpResponse> refusal = CheckBody()) return Refuse(*std::move(refusal));
     state_ = State::kHandling;
     lowest().expires_never();
@@ -268,6 +283,16 @@ class StreamSession final : public Session,
           if (!entered.ok()) return Fail(entered.status());
           ReadBody();
         });
+  }
+
+  // Where nobody is asked who he is, a page of any site that the browser on this machine shows
+  // could have its own name lead to this address, and then call what it likes.
+  bool HostIsMeant() {
+    const calls::MethodCalls& method = host_.CallsOf(*route_);
+    if (method.hooks().gate->guarded() || method.row()->scope == access::Scope::kOpen) return true;
+    error_code error;
+    const auto here = lowest().socket().local_endpoint(error).address();
+    return !error && (!here.is_loopback() || IsLoopbackHost(request_.Header("host")));
   }
 
   std::optional<HttpResponse> CheckBody() {

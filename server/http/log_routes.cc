@@ -86,33 +86,38 @@ absl::StatusOr<Answer> Tile(const Source& source, const HttpRequest& request) {
 }
 
 // Every route takes the tenant from its path.
-void Add(HttpListener& listener,
+void Add(Router& router,
          service::Service* service,
          const std::string& rest,
+         const std::string& summary,
+         const std::string& type,
          absl::StatusOr<Answer> (*answer)(const Source&, const HttpRequest&)) {
   const std::string pattern = "/v1/tenants/{tenant}/log/" + rest;
-  listener.routes().Add(
-      {.method = "GET",
-       .pattern = pattern,
-       .operation = "GET " + pattern,
-       .handler = [service, answer](const HttpRequest& request,
-                                    HttpCall& call) -> absl::StatusOr<HttpResponse> {
-         LETHE_RETURN_IF_ERROR(call.Admit(request.Variable("tenant"), ""));
-         LETHE_ASSIGN_OR_RETURN(
-             Answer found,
-             answer(Source{service, call.options(), request.Variable("tenant")}, request));
-         return HttpResponse{.type = found.type,
-                             .body = std::move(found.body),
-                             .headers = {{"Cache-Control", found.cache}}};
-       }});
+  router.Add({.method = "GET",
+              .pattern = pattern,
+              .operation = "GET " + pattern,
+              .summary = summary,
+              .schemas = {.answer_type = type},
+              .handler = [service, answer](const HttpRequest& request,
+                                           HttpCall& call) -> absl::StatusOr<HttpResponse> {
+                LETHE_RETURN_IF_ERROR(call.Admit(request.Variable("tenant"), ""));
+                LETHE_ASSIGN_OR_RETURN(
+                    Answer found,
+                    answer(Source{service, call.options(), request.Variable("tenant")}, request));
+                return HttpResponse{.type = found.type,
+                                    .body = std::move(found.body),
+                                    .headers = {{"Cache-Control", found.cache}}};
+              }});
 }
 
 }  // namespace
 
-void MountLogRoutes(service::Service* service, HttpListener& listener) {
-  Add(listener, service, "keys", Keys);
-  Add(listener, service, "checkpoint", Checkpoint);
-  Add(listener, service, "tile/{tile...}", Tile);
+void AddLogRoutes(service::Service* service, Router& router) {
+  Add(router, service, "keys", "The keys of a log, a line each", kPlainText, Keys);
+  Add(router, service, "checkpoint", "The checkpoint of a log, a C2SP signed note", kPlainText,
+      Checkpoint);
+  Add(router, service, "tile/{tile...}", "A tile of a log, as C2SP tlog-tiles names it", kBytes,
+      Tile);
 }
 
 }  // namespace lethe::http

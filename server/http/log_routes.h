@@ -15,13 +15,13 @@
 #ifndef LETHE_SERVER_HTTP_LOG_ROUTES_H_
 #define LETHE_SERVER_HTTP_LOG_ROUTES_H_
 
-#include "server/http/http_listener.h"
+#include "server/http/router.h"
 #include "server/service/service.h"
 
 namespace lethe::http {
 
-// Before the listener starts. `service` must outlive it.
-void MountLogRoutes(service::Service* service, HttpListener& listener);
+// `service` must outlive the routes.
+void AddLogRoutes(service::Service* service, Router& router);
 
 }  // namespace lethe::http
 

@@ -30,10 +30,23 @@ using Handler = std::function<absl::StatusOr<HttpResponse>(const HttpRequest&, H
 // Writes an error in the form that the route's callers expect.
 using ErrorWriter = std::function<HttpResponse(const absl::Status&)>;
 
+// For the OpenAPI document, where no RPC's messages say it: names among its schemas.
+struct RouteSchemas {
+  std::string request;
+  std::string answer;
+  // Empty: JSON.
+  std::string answer_type;
+  std::string error;  // empty: "Error"
+  int status = 200;
+  std::vector<std::string> headers;  // that the request may have, beside those of every request
+};
+
 struct Route {
   std::string method;  // GET stands for HEAD too
   std::string pattern;
   std::string operation;  // the name of its row in the table of access
+  std::string summary;    // a line for the OpenAPI document
+  RouteSchemas schemas = {};
   // 0: takes none. A body is JSON unless body_type says otherwise.
   size_t max_body_bytes = 0;
   std::string body_type = kJson;

@@ -124,7 +124,7 @@ TEST_F(HttpListenerTest, ChunksAndContinueAreUnderstood) {
             "3\r\n[1,\r\n2;ext=1\r\n2]\r\n0\r\nTrailer: x\r\n\r\n");
   EXPECT_EQ(wire.ReceivePage().body, "[1,2]");
   wire.Send(
-      "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
+      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
       "Expect: 100-continue\r\nContent-Length: 4\r\n\r\n");
   EXPECT_EQ(wire.Receive(), "HTTP/1.1 100 Continue\r\n\r\n");
   wire.Send("true");
@@ -143,7 +143,7 @@ TEST_F(HttpListenerTest, WhatIsNotThereIsRefusedBeforeItsBody) {
   }
   // None of these sends its body, and each is answered.
   const auto post = [](const std::string& path, const std::string& headers) {
-    return absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: h\r\n", headers, "\r\n");
+    return absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: localhost\r\n", headers, "\r\n");
   };
   EXPECT_EQ(Last(post("/nowhere", "Content-Length: 1000\r\n")).status, 404);
   EXPECT_EQ(Last(post("/echo", "Content-Length: 1000\r\n")).status, 415);
@@ -162,7 +162,8 @@ TEST_F(HttpListenerTest, WhatIsNotThereIsRefusedBeforeItsBody) {
       413);
   EXPECT_EQ(Last(post("/echo", json + "Content-Length: 99999999999999999\r\n")).status, 413);
   EXPECT_EQ(Last(post("/echo", json + "Content-Length: 4\r\nExpect: a-miracle\r\n")).status, 417);
-  EXPECT_EQ(Last("GET /here HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc").status, 400);
+  EXPECT_EQ(Last("GET /here HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc").status,
+            400);
   EXPECT_EQ(handled_, 0);
 }
 
@@ -180,8 +181,9 @@ TEST_F(HttpListenerTest, AChunkedBodyIsBoundedToo) {
 
 // Shapes by which one server has been made to see one request where another sees two.
 TEST_F(HttpListenerTest, WhatCouldMeanTwoThingsEndsTheConnection) {
-  const std::string inner = "GET /here HTTP/1.1\r\nHost: h\r\n\r\n";
-  const std::string post = "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n";
+  const std::string inner = "GET /here HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  const std::string post =
+      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
   for (const std::string& headers :
        std::vector<std::string>{"Content-Length: 4\r\nContent-Length: 5\r\n",
                                 "Content-Length: 4\r\nContent-Length: 4\r\n",
@@ -226,7 +228,7 @@ TEST_F(HttpListenerTest, WhatCouldMeanTwoThingsEndsTheConnection) {
         "GET /a\\b HTTP/1.1", "GET /here%00 HTTP/1.1", "GET /%0d%0aX:%20y HTTP/1.1",
         "GET /here/../here HTTP/1.1", "GET /here HTTP/2.0", "GET /here HTTP/0.9", "GET /here",
         "GET  /here HTTP/1.1", " GET /here HTTP/1.1", "G\tT /here HTTP/1.1", "PRI * HTTP/2.0"}) {
-    EXPECT_EQ(Last(absl::StrCat(line, "\r\nHost: h\r\n\r\n")).status, 400) << line;
+    EXPECT_EQ(Last(absl::StrCat(line, "\r\nHost: localhost\r\n\r\n")).status, 400) << line;
   }
   EXPECT_EQ(handled_, 0);
   EXPECT_EQ(Get("/here").status, 200);
@@ -244,9 +246,10 @@ TEST_F(HttpListenerTest, GarbageEndsItsConnectionOnly) {
     EXPECT_THAT(wire.ReceiveAll(), Not(HasSubstr(" 200 ")));
   }
   EXPECT_EQ(
-      Last("GET /here HTTP/1.1\r\nHost: h\r\nX: " + std::string(20'000, 'a') + "\r\n\r\n").status,
+      Last("GET /here HTTP/1.1\r\nHost: localhost\r\nX: " + std::string(20'000, 'a') + "\r\n\r\n")
+          .status,
       431);
-  std::string many = "GET /here HTTP/1.1\r\nHost: h\r\n";
+  std::string many = "GET /here HTTP/1.1\r\nHost: localhost\r\n";
   for (int i = 0; i < 5'000; ++i) absl::StrAppend(&many, "a:b\r\n");
   EXPECT_EQ(Last(many + "\r\n").status, 431);
   EXPECT_EQ(Get("/here").status, 200);
@@ -255,7 +258,7 @@ TEST_F(HttpListenerTest, GarbageEndsItsConnectionOnly) {
 // A folded line belongs to the value before it (RFC 9112, 5.2), and is no header of its own.
 TEST_F(HttpListenerTest, AFoldedLineIsNoHeader) {
   Wire wire(port());
-  wire.Send("GET /here HTTP/1.1\r\nHost: h\r\nX: a\r\n Content-Length: 4\r\n\r\n" +
+  wire.Send("GET /here HTTP/1.1\r\nHost: localhost\r\nX: a\r\n Content-Length: 4\r\n\r\n" +
             RequestText("GET", "/here"));
   EXPECT_EQ(wire.ReceivePage().body, "here\n");
   EXPECT_EQ(wire.ReceivePage().body, "here\n");
@@ -279,7 +282,7 @@ TEST_F(HttpListenerTest, SilentAndSlowConnectionsEnd) {
   head.Send("GET /here HTTP/1.1\r\nHost:");
   Wire body(port());
   body.Send(
-      "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: "
+      "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
       "100\r\n\r\n[");
   Wire idle(port());
   idle.Send(RequestText("GET", "/here"));
@@ -325,7 +328,7 @@ TEST_F(HttpListenerTest, SilentConnectionsHoldNobodyUp) {
   for (int i = 0; i < 50; ++i) {
     silent.push_back(std::make_unique<Wire>(port()));
     silent.back()->Send(
-        "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
+        "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Content-Length: 100\r\n\r\n[");
   }
   const absl::Time begin = absl::Now();
@@ -360,7 +363,7 @@ TEST_F(HttpListenerTest, CallsAndBodiesBeyondTheBoundAreRefused) {
   {
     Wire first(port());
     first.Send(
-        "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
+        "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Content-Length: 60\r\n\r\n[");
     // The first has come that far when its continuation would: ask until the second is refused.
     Page page;
