@@ -9,6 +9,16 @@ Client::Client(std::shared_ptr<Connection> connection) : connection_(std::move(c
   LETHE_CHECK(connection_ != nullptr);
 }
 
+template <typename Request>
+Request Client::WithRequestId(Request request) const {
+  if (request.request_id.empty() && !request.dry_run && connection_->options().make_request_ids) {
+    request.request_id = NewRequestId();
+  }
+  return request;
+}
+
+Client Client::With(const CallOptions& call) const { return Client(connection_->With(call)); }
+
 absl::StatusOr<Tenant> Client::CreateTenant(const std::string& tenant) {
   return connection_->CreateTenant(tenant);
 }
@@ -73,6 +83,12 @@ absl::StatusOr<QueryAnswer> Client::Query(const MemoryName& name, std::vector<do
   return std::move(result.answers.front());
 }
 
+absl::Status Client::QueryStreamed(const std::function<std::optional<QueryRequest>()>& next,
+                                   const std::function<absl::Status(const QueryResult&)>& visit,
+                                   QueryStreamOptions options) {
+  return client::QueryStreamed(*connection_, next, visit, options);
+}
+
 absl::StatusOr<ForgetResult> Client::Forget(const ForgetRequest& request) {
   const int targets = (request.ids.empty() ? 0 : 1) + (request.subject.has_value() ? 1 : 0) +
                       (request.everything ? 1 : 0);
@@ -80,15 +96,15 @@ absl::StatusOr<ForgetResult> Client::Forget(const ForgetRequest& request) {
     return absl::InvalidArgumentError(
         "target: exactly one of ids, subject and everything must be set");
   }
-  return connection_->Forget(request);
+  return connection_->Forget(WithRequestId(request));
 }
 
 absl::StatusOr<EvictResult> Client::Evict(const EvictRequest& request) {
-  return connection_->Evict(request);
+  return connection_->Evict(WithRequestId(request));
 }
 
 absl::StatusOr<EditResult> Client::Edit(const EditRequest& request) {
-  return connection_->Edit(request);
+  return connection_->Edit(WithRequestId(request));
 }
 
 absl::StatusOr<Description> Client::Describe(const MemoryName& name, bool refit) {

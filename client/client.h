@@ -7,12 +7,14 @@
 //
 // Every call returns absl::StatusOr; nothing throws. Success of a mutating call means durable.
 // Which calls are repeated after a lost connection is said in client/retry.h. A Client is cheap to
-// copy; copies share the connection. Threads: safe. client/examples/quick.cc is a whole program.
+// copy; copies share the connection. Threads: safe. Calls that do not wait: client/async_client.h.
+// client/examples/quick.cc is a whole program.
 #ifndef LETHE_CLIENT_CLIENT_H_
 #define LETHE_CLIENT_CLIENT_H_
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "client/connection.h"
 #include "client/insert_writer.h"
+#include "client/query_stream.h"
 #include "client/stream_range.h"
 #include "client/types.h"
 
@@ -29,6 +32,10 @@ class Client {
  public:
   // `connection` must not be null.
   explicit Client(std::shared_ptr<Connection> connection);
+
+  // The same client with other options, for some calls:
+  //     client.With({.deadline = absl::Milliseconds(200)}).Query(visits, key);
+  Client With(const CallOptions& call) const;
 
   // ALREADY_EXISTS when the tenant is there.
   absl::StatusOr<Tenant> CreateTenant(const std::string& tenant);
@@ -55,6 +62,13 @@ class Client {
   absl::StatusOr<QueryResult> Query(const QueryRequest& request);
   // One query; the answer alone.
   absl::StatusOr<QueryAnswer> Query(const MemoryName& name, std::vector<double> key);
+
+  // Many queries in a stream: asks `next` for a request until it returns nothing, and calls `visit`
+  // with each result, in order, in this thread; some requests are under way at a time. Resumed
+  // after a lost connection without repeating what was visited. The first error of `visit` ends it.
+  absl::Status QueryStreamed(const std::function<std::optional<QueryRequest>()>& next,
+                             const std::function<absl::Status(const QueryResult&)>& visit,
+                             QueryStreamOptions options = {});
 
   // Takes tokens out so that the state equals, bit for bit, that of a memory that never saw them.
   absl::StatusOr<ForgetResult> Forget(const ForgetRequest& request);
@@ -111,6 +125,9 @@ class Client {
       const std::function<absl::StatusOr<std::string>()>& next);
 
  private:
+  template <typename Request>
+  Request WithRequestId(Request request) const;
+
   std::shared_ptr<Connection> connection_;
 };
 

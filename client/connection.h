@@ -55,11 +55,25 @@ class InsertStream {
   virtual void Cancel() = 0;
 };
 
+// One attempt of a query stream: a result a request, in order. As InsertStream; QueryStreamed
+// (client/query_stream.h) retries.
+class QueryStream {
+ public:
+  virtual ~QueryStream() = default;
+  virtual bool Write(const QueryRequest& request) = 0;
+  virtual void WritesDone() = 0;
+  virtual std::optional<QueryResult> Read() = 0;
+  virtual absl::Status Finish() = 0;
+  virtual void Cancel() = 0;
+};
+
 class Connection {
  public:
   virtual ~Connection() = default;
 
   virtual const Options& options() const = 0;
+  // The same connection with other options; cheap. Never null.
+  virtual std::shared_ptr<Connection> With(const CallOptions& call) = 0;
 
   virtual absl::StatusOr<Tenant> CreateTenant(const std::string& tenant) = 0;
   virtual absl::StatusOr<Tenant> GetTenant(const std::string& tenant) = 0;
@@ -78,6 +92,8 @@ class Connection {
   // Never null. A connection that cannot open it returns a stream that is over.
   virtual std::unique_ptr<InsertStream> OpenInsertStream(const MemoryName& name) = 0;
   virtual absl::StatusOr<QueryResult> Query(const QueryRequest& request) = 0;
+  // Never null. A connection that cannot open it returns a stream that is over.
+  virtual std::unique_ptr<QueryStream> OpenQueryStream() = 0;
   virtual absl::StatusOr<ForgetResult> Forget(const ForgetRequest& request) = 0;
   virtual absl::StatusOr<EvictResult> Evict(const EvictRequest& request) = 0;
   virtual absl::StatusOr<EditResult> Edit(const EditRequest& request) = 0;

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "client/connection.h"
 #include "client/convert.h"
+#include "client/grpc_streams.h"
+#include "client/hedge.h"
 #include "core/base/stall_guard.h"
 #include "core/base/status_macros.h"
 #include "grpcpp/channel.h"
@@ -40,71 +42,25 @@ std::shared_ptr<grpc::Channel> MakeChannel(const Options& options) {
   return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
 }
 
-class GrpcInsertStream : public InsertStream {
- public:
-  GrpcInsertStream(v1::MemoryService::StubInterface& stub, MemoryName name, absl::Time deadline)
-      : name_(std::move(name)) {
-    context_.set_deadline(absl::ToChronoTime(deadline));
-    stream_ = stub.InsertStream(&context_);
-  }
-  ~GrpcInsertStream() override { context_.TryCancel(); }
-
-  bool Write(const InsertBatch& batch) override {
-    v1::InsertStreamRequest message;
-    if (!std::exchange(named_, true)) {
-      message.set_tenant(name_.tenant);
-      message.set_memory(name_.memory);
-    }
-    message.set_sequence(batch.sequence);
-    message.mutable_tokens()->Reserve(static_cast<int>(batch.tokens.size()));
-    for (const Token& token : batch.tokens) convert::ToWire(token, *message.add_tokens());
-    return stream_->Write(message);
-  }
-  void WritesDone() override { stream_->WritesDone(); }
-  std::optional<InsertAck> Read() override {
-    v1::InsertStreamResponse message;
-    if (!stream_->Read(&message)) return std::nullopt;
-    return convert::FromWire(message);
-  }
-  absl::Status Finish() override { return convert::FromWire(stream_->Finish()); }
-  void Cancel() override { context_.TryCancel(); }
-
- private:
-  const MemoryName name_;
-  bool named_ = false;
-  grpc::ClientContext context_;
-  std::unique_ptr<
-      grpc::ClientReaderWriterInterface<v1::InsertStreamRequest, v1::InsertStreamResponse>>
-      stream_;
-};
-
-// A stream that never was.
-class FailedInsertStream : public InsertStream {
- public:
-  explicit FailedInsertStream(absl::Status status) : status_(std::move(status)) {}
-  bool Write(const InsertBatch&) override { return false; }
-  void WritesDone() override {}
-  std::optional<InsertAck> Read() override { return std::nullopt; }
-  absl::Status Finish() override { return status_; }
-  void Cancel() override {}
-
- private:
-  const absl::Status status_;
-};
-
 class GrpcConnection : public Connection {
  public:
-  GrpcConnection(Options options, Environment environment)
+  // With a channel of its own, or on one that is there.
+  GrpcConnection(Options options,
+                 Environment environment,
+                 std::shared_ptr<grpc::Channel> channel = nullptr)
       : options_(std::move(options)),
         environment_(std::move(environment)),
         options_status_(Validate(options_)),
-        channel_(MakeChannel(options_)),
+        channel_(channel != nullptr ? std::move(channel) : MakeChannel(options_)),
         tenants_(v1::TenantService::NewStub(channel_)),
         memories_(v1::MemoryService::NewStub(channel_)),
         certificates_(v1::CertificateService::NewStub(channel_)),
         backups_(v1::BackupService::NewStub(channel_)) {}
 
   const Options& options() const override { return options_; }
+  std::shared_ptr<Connection> With(const CallOptions& call) override {
+    return std::make_shared<GrpcConnection>(client::With(options_, call), environment_, channel_);
+  }
 
   absl::StatusOr<Tenant> CreateTenant(const std::string& tenant) override {
     v1::CreateTenantRequest request;
@@ -116,7 +72,7 @@ class GrpcConnection : public Connection {
   absl::StatusOr<Tenant> GetTenant(const std::string& tenant) override {
     v1::GetTenantRequest request;
     request.set_name(tenant);
-    return Call(Idempotency::kSafeToRepeat, *tenants_, &v1::TenantService::StubInterface::GetTenant,
+    return Call(Idempotency::kRead, *tenants_, &v1::TenantService::StubInterface::GetTenant,
                 request);
   }
 
@@ -148,8 +104,8 @@ class GrpcConnection : public Connection {
     v1::GetMemoryRequest request;
     request.set_tenant(name.tenant);
     request.set_name(name.memory);
-    return Call(Idempotency::kSafeToRepeat, *memories_,
-                &v1::MemoryService::StubInterface::GetMemory, request);
+    return Call(Idempotency::kRead, *memories_, &v1::MemoryService::StubInterface::GetMemory,
+                request);
   }
 
   absl::StatusOr<Page<Memory>> ListMemories(const std::string& tenant,
@@ -181,14 +137,18 @@ class GrpcConnection : public Connection {
   }
 
   std::unique_ptr<InsertStream> OpenInsertStream(const MemoryName& name) override {
-    if (!options_status_.ok()) return std::make_unique<FailedInsertStream>(options_status_);
-    return std::make_unique<GrpcInsertStream>(*memories_, name,
-                                              environment_.now() + options_.stream_lifetime);
+    if (!options_status_.ok()) return FailedInsertStream(options_status_);
+    return OpenGrpcInsertStream(*memories_, name, environment_.now() + options_.stream_lifetime);
   }
 
   absl::StatusOr<QueryResult> Query(const QueryRequest& request) override {
-    return Call(Idempotency::kSafeToRepeat, *memories_, &v1::MemoryService::StubInterface::Query,
+    return Call(Idempotency::kRead, *memories_, &v1::MemoryService::StubInterface::Query,
                 convert::ToWire(request));
+  }
+
+  std::unique_ptr<QueryStream> OpenQueryStream() override {
+    if (!options_status_.ok()) return FailedQueryStream(options_status_);
+    return OpenGrpcQueryStream(*memories_, environment_.now() + options_.stream_lifetime);
   }
 
   absl::StatusOr<ForgetResult> Forget(const ForgetRequest& request) override {
@@ -211,8 +171,9 @@ class GrpcConnection : public Connection {
     request.set_tenant(name.tenant);
     request.set_memory(name.memory);
     request.set_refit(refit);
-    return Call(Idempotency::kSafeToRepeat, *memories_, &v1::MemoryService::StubInterface::Describe,
-                request);
+    // A refit costs what a solution costs: never two at a time.
+    return Call(refit ? Idempotency::kSafeToRepeat : Idempotency::kRead, *memories_,
+                &v1::MemoryService::StubInterface::Describe, request);
   }
 
   // Each one appends to the log, so that a repetition would say the same thing twice.
@@ -227,7 +188,7 @@ class GrpcConnection : public Connection {
   absl::StatusOr<Checkpoint> GetCheckpoint(const std::string& tenant) override {
     v1::GetCheckpointRequest request;
     request.set_tenant(tenant);
-    return Call(Idempotency::kSafeToRepeat, *certificates_,
+    return Call(Idempotency::kRead, *certificates_,
                 &v1::CertificateService::StubInterface::GetCheckpoint, request);
   }
 
@@ -240,7 +201,7 @@ class GrpcConnection : public Connection {
       request.set_certificate_id(proof.certificate_id);
     }
     request.set_size(proof.size);
-    return Call(Idempotency::kSafeToRepeat, *certificates_,
+    return Call(Idempotency::kRead, *certificates_,
                 &v1::CertificateService::StubInterface::GetInclusionProof, request);
   }
 
@@ -251,7 +212,7 @@ class GrpcConnection : public Connection {
     request.set_tenant(tenant);
     request.set_old_size(old_size);
     request.set_new_size(new_size);
-    return Call(Idempotency::kSafeToRepeat, *certificates_,
+    return Call(Idempotency::kRead, *certificates_,
                 &v1::CertificateService::StubInterface::GetConsistencyProof, request);
   }
 
@@ -384,7 +345,7 @@ class GrpcConnection : public Connection {
     v1::GetCertificateRequest request;
     request.set_tenant(tenant);
     request.set_id(id);
-    return Call(Idempotency::kSafeToRepeat, *certificates_,
+    return Call(Idempotency::kRead, *certificates_,
                 &v1::CertificateService::StubInterface::GetCertificate, request);
   }
 
@@ -411,10 +372,22 @@ class GrpcConnection : public Connection {
                        const Request& request,
                        Response& response) {
     LETHE_RETURN_IF_ERROR(options_status_);
+    const absl::Duration hedge_after =
+        idempotency == Idempotency::kRead ? options_.hedge_after : absl::InfiniteDuration();
     return RetryLoop(options_, environment_, idempotency, [&](absl::Time deadline) {
-      grpc::ClientContext context;
-      context.set_deadline(absl::ToChronoTime(deadline));
-      return convert::FromWire((stub.*method)(&context, request, &response));
+      grpc::ClientContext contexts[2];
+      Response responses[2];
+      for (grpc::ClientContext& context : contexts) {
+        context.set_deadline(absl::ToChronoTime(deadline));
+      }
+      const HedgeResult result = Hedged(
+          hedge_after,
+          [&](int which) {
+            return convert::FromWire((stub.*method)(&contexts[which], request, &responses[which]));
+          },
+          [&contexts](int which) { contexts[which].TryCancel(); });
+      response = std::move(responses[result.winner]);
+      return result.status;
     });
   }
 
@@ -437,7 +410,7 @@ class GrpcConnection : public Connection {
                         Response& response) {
     request.set_page_size(page.page_size);
     request.set_page_token(page.page_token);
-    return RawCall(Idempotency::kSafeToRepeat, static_cast<Stub&>(stub), method, request, response);
+    return RawCall(Idempotency::kRead, static_cast<Stub&>(stub), method, request, response);
   }
 
   absl::Status StoodStill(absl::string_view what) const {

@@ -1,15 +1,12 @@
 #include "client/insert_writer.h"
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/read_ahead.h"
 #include "core/base/check.h"
-#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
 
 namespace lethe::client {
@@ -27,78 +24,12 @@ size_t ApproximateBytes(const Token& token) {
 
 }  // namespace
 
-// One stream and the thread that reads it. A reader of its own because a server that waits to write
-// an acknowledgement does not read, and a writer that waits for it to read would wait for ever.
-class InsertWriter::Attempt {
+class InsertWriter::Attempt : public ReadAhead<InsertStream, InsertAck> {
  public:
-  enum class Event { kAck, kOver, kStalled };
-
   explicit Attempt(std::unique_ptr<InsertStream> stream)
-      : stream_(std::move(stream)), reader_([this] { Read(); }) {}
-
-  ~Attempt() {
-    if (!finished_) static_cast<void>(Finish(/*cancel=*/true));
-  }
-
-  bool Write(const InsertBatch& batch) { return stream_->Write(batch); }
-
-  void WritesDone() {
-    if (!std::exchange(writes_done_, true)) stream_->WritesDone();
-  }
-
-  Event Wait(absl::Duration patience) {
-    std::unique_lock<std::mutex> lock(mutex_.native());
-    const bool happened = changed_.wait_for(lock, absl::ToChronoNanoseconds(patience),
-                                            [this] { return !acks_.empty() || over_; });
-    if (!happened) return Event::kStalled;
-    return acks_.empty() ? Event::kOver : Event::kAck;
-  }
-
-  std::optional<InsertAck> Take() {
-    MutexLock lock(mutex_);
-    if (acks_.empty()) return std::nullopt;
-    InsertAck ack = std::move(acks_.front());
-    acks_.pop_front();
-    return ack;
-  }
-
-  // Waits for the reader. Acknowledgements that arrived stay in the queue. CANCELLED is the
-  // server's word unless `cancel` is set: a flood that the reader breaks off is INTERNAL.
-  absl::Status Finish(bool cancel) {
-    if (cancel) stream_->Cancel();
-    reader_.join();
-    finished_ = true;
-    absl::Status status = stream_->Finish();
-    if (flooded_) return absl::InternalError("the server sent more acknowledgements than messages");
-    return status;
-  }
-
- private:
-  void Read() {
-    while (std::optional<InsertAck> ack = stream_->Read()) {
-      MutexLock lock(mutex_);
-      if (acks_.size() >= kMaxQueuedAcks) {
-        flooded_ = true;
-        stream_->Cancel();
-        continue;
-      }
-      acks_.push_back(*std::move(ack));
-      changed_.notify_one();
-    }
-    MutexLock lock(mutex_);
-    over_ = true;
-    changed_.notify_one();
-  }
-
-  std::unique_ptr<InsertStream> stream_;
-  Mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<InsertAck> acks_;  // acks_ and over_ under mutex_
-  bool over_ = false;
-  bool flooded_ = false;  // written by the reader, read after it has ended
-  bool writes_done_ = false;
-  bool finished_ = false;
-  std::thread reader_;  // last: it uses the others
+      : ReadAhead(std::move(stream),
+                  kMaxQueuedAcks,
+                  "the server sent more acknowledgements than messages") {}
 };
 
 InsertWriter::InsertWriter(std::shared_ptr<Connection> connection,
@@ -182,7 +113,7 @@ absl::Status InsertWriter::AwaitProgress() {
   LETHE_RETURN_IF_ERROR(SendUnsent());
   if (summary_.totals.acknowledged != before) return absl::OkStatus();
   switch (attempt_->Wait(connection_->options().stream_stall)) {
-    case Attempt::Event::kAck:
+    case Attempt::Event::kItem:
       return ApplyArrived();
     case Attempt::Event::kOver:
       return EndAttempt(/*stalled=*/false);

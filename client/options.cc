@@ -24,7 +24,18 @@ absl::Status Validate(const Options& options) {
   if (options.stream_lifetime <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("stream_lifetime: must be positive");
   }
+  if (options.hedge_after <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("hedge_after: must be positive");
+  }
   return absl::OkStatus();
+}
+
+Options With(Options options, const CallOptions& call) {
+  options.deadline = call.deadline.value_or(options.deadline);
+  options.max_attempts = call.max_attempts.value_or(options.max_attempts);
+  options.hedge_after = call.hedge_after.value_or(options.hedge_after);
+  options.stream_stall = call.stream_stall.value_or(options.stream_stall);
+  return options;
 }
 
 }  // namespace lethe::client

@@ -2,6 +2,7 @@
 #ifndef LETHE_CLIENT_OPTIONS_H_
 #define LETHE_CLIENT_OPTIONS_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -26,11 +27,30 @@ struct Options {
   // Attempts in a row without progress of a stream that has made progress before, so that a long
   // import outlives a restart of the server. Before any progress, max_attempts counts.
   int max_stream_attempts = 12;
+  // A read that got no answer for so long is asked a second time beside, on the same connection;
+  // the first answer counts and the other call is cancelled. Infinite: never. It costs a thread a
+  // read; 95 of 100 reads should be faster, or it doubles the load. Only what reads alone is
+  // hedged (client/retry.h).
+  absl::Duration hedge_after = absl::InfiniteDuration();
+  // Gives each forget, eviction and edit that has no request_id one of its own, so that it is safe
+  // to repeat too.
+  bool make_request_ids = false;
   std::string user_agent = "lethe-client";
 };
 
 // INVALID_ARGUMENT names the field.
 absl::Status Validate(const Options& options);
+
+// What some calls do otherwise than the connection; what is absent stays as it is there.
+struct CallOptions {
+  std::optional<absl::Duration> deadline = {};
+  std::optional<int> max_attempts = {};
+  std::optional<absl::Duration> hedge_after = {};
+  std::optional<absl::Duration> stream_stall = {};
+};
+
+// `options` with these in their place.
+Options With(Options options, const CallOptions& call);
 
 }  // namespace lethe::client
 

@@ -17,7 +17,11 @@
 
 namespace lethe::client {
 
-enum class Idempotency { kSafeToRepeat, kNotSafe };
+enum class Idempotency {
+  kRead,          // changes nothing, so that it may also be hedged
+  kSafeToRepeat,  // twice is as good as once
+  kNotSafe,
+};
 
 Idempotency IdempotencyOf(const std::vector<Token>& insert);
 Idempotency IdempotencyOf(const ForgetRequest& forget);

@@ -15,8 +15,8 @@ target_compile_options(lethe_warnings INTERFACE
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
 
 function(_lethe_common target)
-  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(${target} PRIVATE lethe_warnings)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:lethe_warnings>)
 endfunction()
 
 function(lethe_library name)

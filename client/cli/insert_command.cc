@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <deque>
+#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
@@ -15,6 +16,7 @@ constexpr uint64_t kMaxNamedFaults = 20;
 
 struct Arguments {
   InputFileOptions input;
+  std::vector<std::string> tokens;
   uint32_t batch = 200;
   std::string on_error = "stop";
   std::string missing = "error";
@@ -163,9 +165,49 @@ class Import {
   std::string failure_;
 };
 
+// What the command line itself holds, in one call: all of it is judged before the answer.
+int InsertTokens(Context& context, const client::MemoryName& name, const Arguments& arguments) {
+  std::vector<client::Token> tokens;
+  for (size_t i = 0; i < arguments.tokens.size(); ++i) {
+    std::istringstream text(arguments.tokens[i]);
+    const std::unique_ptr<TokenSource> source = OpenNdjson(text);
+    TokenSource::Item item = source->Next();
+    if (item.kind == TokenSource::Kind::kToken && source->Next().kind == TokenSource::Kind::kEnd) {
+      tokens.push_back(std::move(item.token));
+      continue;
+    }
+    return context.UsageError(
+        absl::StrCat("--token number ", i + 1, ": ",
+                     item.message.empty() ? "must be one JSON object" : item.message));
+  }
+  const absl::StatusOr<client::InsertResult> result = context.client().Insert(name, tokens);
+  if (!result.ok()) return context.RpcError(result.status());
+  Json ids = Json::array();
+  for (size_t i = 0; i < result->tokens.size(); ++i) {
+    const client::InsertedToken& token = result->tokens[i];
+    ids.push_back(token.id);
+    if (token.outcome != client::InsertOutcome::kRejected) continue;
+    context.io().err << "lethe: --token number " << i + 1 << ": rejected: " << FieldOf(token.error)
+                     << ": " << token.error.message << "\n";
+  }
+  Print(context,
+        {{"inserted", result->inserted},
+         {"unchanged", result->unchanged},
+         {"rejected", result->rejected},
+         {"ids", std::move(ids)}},
+        RenderFields({{"inserted", FormatCount(result->inserted)},
+                      {"unchanged", FormatCount(result->unchanged)},
+                      {"rejected", FormatCount(result->rejected)}}));
+  return result->rejected == 0 ? kExitOk : context.FileError("a token was rejected");
+}
+
 int Insert(Context& context, const Arguments& arguments) {
   const absl::StatusOr<client::MemoryName> name = context.Memory();
   if (!name.ok()) return context.UsageError(name.status().message());
+  if (arguments.tokens.empty() == arguments.input.path.empty()) {
+    return context.UsageError("either --token or --file is required");
+  }
+  if (!arguments.tokens.empty()) return InsertTokens(context, *name, arguments);
   const absl::StatusOr<std::unique_ptr<InputFile>> input =
       InputFile::Open(context, arguments.input);
   if (!input.ok()) return ReportOpenError(context, input.status());
@@ -177,7 +219,7 @@ int Insert(Context& context, const Arguments& arguments) {
 void AddInsertCommand(CLI::App& app, Context& context, Action& action) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb = AddVerb(
-      app, "insert", "Stream tokens from a CSV or NDJSON file",
+      app, "insert", "Insert tokens, streamed from a CSV or NDJSON file",
       "NDJSON, an object a line:\n"
       "  "
       "{\"id\":\"v1\",\"key\":[0.1,0.2],\"value\":[4],\"subject\":\"p1\",\"labels\":{\"a\":\"b\"}}"
@@ -185,7 +227,11 @@ void AddInsertCommand(CLI::App& app, Context& context, Action& action) {
       "and, where wanted, \"payload\": a text of yours that is kept with the token.\n"
       "Inserting the same file again changes nothing when its tokens have ids; those\n"
       "without get one that is made up.");
-  AddInputFileOptions(*verb, arguments->input, /*for_tokens=*/true)->required();
+  AddInputFileOptions(*verb, arguments->input, /*for_tokens=*/true);
+  verb->add_option("--token", arguments->tokens,
+                   "A token as such an object; may be repeated, for one call")
+      ->allow_extra_args(false)
+      ->type_name("JSON");
   TakesWords(verb->add_option("--missing", arguments->missing,
                               "At a row without a number, empty or NA (default error)"),
              {"error", "skip"});

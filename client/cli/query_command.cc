@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -38,6 +40,20 @@ class Asker {
     return request_.queries.size() >= kBatch ? Ask() : kExitOk;
   }
 
+  // Exit status; streams the queries of a file.
+  int AskFrom(InputFile& input) {
+    std::string failure;
+    const absl::Status status = context_.client().QueryStreamed(
+        [&] { return failure.empty() ? Gather(input.source(), failure) : std::nullopt; },
+        [this](const client::QueryResult& result) {
+          Show(result);
+          return absl::OkStatus();
+        });
+    if (!status.ok()) return context_.RpcError(status);
+    if (failure.empty()) return kExitOk;
+    return context_.FileError(absl::StrCat(input.name(), ": ", failure));
+  }
+
   int Finish() {
     if (!request_.queries.empty()) {
       if (const int status = Ask(); status != kExitOk) return status;
@@ -56,13 +72,33 @@ class Asker {
       return context_.RpcError(absl::InternalError("another number of answers than queries"));
     }
     request_.queries.clear();
-    if (context_.globals.output == OutputFormat::kTable) {
-      context_.io().out << RenderTable(result->answers);
-    } else {
-      for (const client::QueryAnswer& answer : result->answers) PrintJson(answer);
-    }
-    asked_ += result->answers.size();
+    Show(*result);
     return kExitOk;
+  }
+
+  // Up to a batch of the file's queries; nothing at its end, or at what it reports in `failure`.
+  std::optional<client::QueryRequest> Gather(TokenSource& source, std::string& failure) const {
+    client::QueryRequest batch = request_;
+    while (batch.queries.size() < kBatch) {
+      TokenSource::Item item = source.Next();
+      if (item.kind == TokenSource::Kind::kEnd) break;
+      if (item.kind != TokenSource::Kind::kToken) {
+        failure = item.message;
+        return std::nullopt;
+      }
+      batch.queries.push_back(std::move(item.token.key));
+    }
+    if (batch.queries.empty()) return std::nullopt;
+    return batch;
+  }
+
+  void Show(const client::QueryResult& result) {
+    if (context_.globals.output == OutputFormat::kTable) {
+      context_.io().out << RenderTable(result.answers);
+    } else {
+      for (const client::QueryAnswer& answer : result.answers) PrintJson(answer);
+    }
+    asked_ += result.answers.size();
   }
 
   void PrintJson(const client::QueryAnswer& answer) {
@@ -115,14 +151,7 @@ int AskFile(Context& context, const Arguments& arguments, Asker& asker) {
   const absl::StatusOr<std::unique_ptr<InputFile>> input =
       InputFile::Open(context, arguments.input);
   if (!input.ok()) return ReportOpenError(context, input.status());
-  for (;;) {
-    TokenSource::Item item = (*input)->source().Next();
-    if (item.kind == TokenSource::Kind::kEnd) return kExitOk;
-    if (item.kind != TokenSource::Kind::kToken) {
-      return context.FileError(absl::StrCat((*input)->name(), ": ", item.message));
-    }
-    if (const int status = asker.Add(std::move(item.token.key)); status != kExitOk) return status;
-  }
+  return asker.AskFrom(**input);
 }
 
 int Query(Context& context, const Arguments& arguments) {

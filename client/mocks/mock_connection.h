@@ -2,7 +2,9 @@
 #ifndef LETHE_CLIENT_MOCKS_MOCK_CONNECTION_H_
 #define LETHE_CLIENT_MOCKS_MOCK_CONNECTION_H_
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@ namespace lethe::client {
 class MockConnection : public Connection {
  public:
   MOCK_METHOD(const Options&, options, (), (const, override));
+  MOCK_METHOD(std::shared_ptr<Connection>, With, (const CallOptions&), (override));
   MOCK_METHOD(absl::StatusOr<Tenant>, CreateTenant, (const std::string&), (override));
   MOCK_METHOD(absl::StatusOr<Tenant>, GetTenant, (const std::string&), (override));
   MOCK_METHOD(absl::StatusOr<Page<Tenant>>, ListTenants, (const PageRequest&), (override));
@@ -34,6 +37,7 @@ class MockConnection : public Connection {
               (override));
   MOCK_METHOD(std::unique_ptr<InsertStream>, OpenInsertStream, (const MemoryName&), (override));
   MOCK_METHOD(absl::StatusOr<QueryResult>, Query, (const QueryRequest&), (override));
+  MOCK_METHOD(std::unique_ptr<QueryStream>, OpenQueryStream, (), (override));
   MOCK_METHOD(absl::StatusOr<ForgetResult>, Forget, (const ForgetRequest&), (override));
   MOCK_METHOD(absl::StatusOr<EvictResult>, Evict, (const EvictRequest&), (override));
   MOCK_METHOD(absl::StatusOr<EditResult>, Edit, (const EditRequest&), (override));
@@ -81,6 +85,15 @@ class MockInsertStream : public InsertStream {
   MOCK_METHOD(bool, Write, (const InsertBatch&), (override));
   MOCK_METHOD(void, WritesDone, (), (override));
   MOCK_METHOD(std::optional<InsertAck>, Read, (), (override));
+  MOCK_METHOD(absl::Status, Finish, (), (override));
+  MOCK_METHOD(void, Cancel, (), (override));
+};
+
+class MockQueryStream : public QueryStream {
+ public:
+  MOCK_METHOD(bool, Write, (const QueryRequest&), (override));
+  MOCK_METHOD(void, WritesDone, (), (override));
+  MOCK_METHOD(std::optional<QueryResult>, Read, (), (override));
   MOCK_METHOD(absl::Status, Finish, (), (override));
   MOCK_METHOD(void, Cancel, (), (override));
 };

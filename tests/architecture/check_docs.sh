@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # check_docs.sh ROOT BIN: what the documents show must exist. Every command line of ours in README.md and
 # docs/*.md names a verb and flags that the program knows; every relative link leads to a file; every
-# decision is listed; the C++ example in README.md is client/examples/quick.cc to the letter. Prints a line
-# a fault; exits 1 on any.
+# decision is listed; the C++ example in README.md is client/examples/quick.cc to the letter,
+# that in docs/client.md client/examples/consumer. Prints a line a fault; exits 1 on any.
 set -euo pipefail
 root=$(cd "$1" && pwd) bin=$2
 cd "$root"
@@ -59,9 +59,16 @@ for decision in docs/adr/[0-9]*.md; do
   grep -qF "($(basename "$decision"))" docs/adr/README.md || fault "docs/adr/README.md: does not list $decision"
 done
 
-example=$(awk '/^```cpp$/ { code = 1; next } /^```/ { code = 0 } code' README.md)
-[ "$example" = "$(cat client/examples/quick.cc)" ] ||
+# code_of DOCUMENT LANGUAGE: its code blocks of that language.
+code_of() { awk '/^```'"$2"'$/ { code = 1; next } /^```/ { code = 0 } code' "$1"; }
+[ "$(code_of README.md cpp)" = "$(cat client/examples/quick.cc)" ] ||
   fault "README.md: the C++ example is not client/examples/quick.cc"
+
+consumer=client/examples/consumer
+[ "$(code_of docs/client.md cpp)" = "$(cat $consumer/main.cc)" ] ||
+  fault "docs/client.md: the example is not $consumer/main.cc"
+[ "$(code_of docs/client.md cmake)" = "$(cat $consumer/CMakeLists.txt)" ] ||
+  fault "docs/client.md: the project is not $consumer/CMakeLists.txt"
 
 [ "$status" -ne 0 ] || echo "docs: $checked command lines and $links links hold"
 exit "$status"

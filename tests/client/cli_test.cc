@@ -93,7 +93,7 @@ TEST_F(CliTest, WrongUsageExitsWithOneAndSaysNothingOnStandardOutput) {
       {{"edit", "-t", "t", "-m", "m"}, "--file is required"},
       {{"edit", "-t", "t", "-m", "m", "-f", "x.csv"}, "--key-columns is needed"},
       {{"edit", "-t", "t", "-m", "m", "-f", "-", "--format", "ndjson"}, "give --yes or --dry-run"},
-      {{"insert", "-t", "t", "-m", "m"}, "--file is required"},
+      {{"insert", "-t", "t", "-m", "m"}, "either --token or --file is required"},
       {{"insert", "-t", "t", "-m", "m", "-f", "-"}, "give --format"},
       {{"insert", "-t", "t", "-m", "m", "-f", "x.csv"}, "--key-columns is needed"},
       {{"insert", "-t", "t", "-m", "m", "-f", "x.csv", "--key-columns", "a", "--delimiter", "ab"},

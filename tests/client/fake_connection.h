@@ -20,7 +20,7 @@
 
 namespace lethe::client {
 
-class FakeConnection : public Connection {
+class FakeConnection : public Connection, public std::enable_shared_from_this<FakeConnection> {
  public:
   struct State {
     MemoryConfig config;
@@ -45,6 +45,11 @@ class FakeConnection : public Connection {
   std::string vkey() const { return signer_.verification_key().vkey(); }
 
   const Options& options() const override { return options_; }
+  // Itself, with these options for all.
+  std::shared_ptr<Connection> With(const CallOptions& call) override {
+    options_ = client::With(options_, call);
+    return shared_from_this();
+  }
   absl::StatusOr<Tenant> CreateTenant(const std::string& tenant) override;
   absl::StatusOr<Tenant> GetTenant(const std::string& tenant) override;
   absl::StatusOr<Page<Tenant>> ListTenants(const PageRequest& page) override;
@@ -58,6 +63,7 @@ class FakeConnection : public Connection {
                                       const std::vector<Token>& tokens) override;
   std::unique_ptr<InsertStream> OpenInsertStream(const MemoryName& name) override;
   absl::StatusOr<QueryResult> Query(const QueryRequest& request) override;
+  std::unique_ptr<QueryStream> OpenQueryStream() override;
   absl::StatusOr<ForgetResult> Forget(const ForgetRequest& request) override;
   absl::StatusOr<EvictResult> Evict(const EvictRequest& request) override;
   absl::StatusOr<EditResult> Edit(const EditRequest& request) override;
