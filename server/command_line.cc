@@ -33,7 +33,8 @@ constexpr char kConfigFlag[] = "--config";
 constexpr char kConfigVariable[] = "LETHE_CONFIG";
 
 // Variables of the command line `lethe`, which people set in the same shell.
-constexpr const char* kClientVariables[] = {"LETHE_ADDRESS", "LETHE_TENANT", "LETHE_MEMORY"};
+constexpr const char* kClientVariables[] = {"LETHE_ADDRESS", "LETHE_TENANT", "LETHE_MEMORY",
+                                            "LETHE_PROFILE"};
 
 // Options one below the other, with wrapped text: the formatter that ships with CLI11 does not
 // wrap.

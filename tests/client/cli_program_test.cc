@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/program.h"
+#include "server/command_line.h"
 #include "tests/client/cli_testing.h"
 
 namespace lethe::cli {
@@ -195,6 +196,28 @@ TEST_F(CompletionTest, EveryVerbIsOffered) {
       };
   visit(program.app(), {"lethe"});
   EXPECT_GT(verbs, 30);
+}
+
+// ---- Variables. ---------------------------------------------------------------------------------
+
+// A person sets them in the shell that also starts a server, which must not warn of them.
+TEST_F(CliTest, TheServerKnowsTheVariablesOfTheCommandLine) {
+  std::istringstream in;
+  std::ostringstream out, err;
+  Io io{.in = in, .out = out, .err = err};
+  const Program program(io, nullptr);
+  int variables = 0;
+  for (const CLI::Option* option : program.app().get_options()) {
+    const std::string name = option->get_envname();
+    if (name.empty()) continue;
+    ++variables;
+    setenv(name.c_str(), "x", 1);
+    const absl::StatusOr<server::CommandLine> parsed = server::ParseCommandLine({});
+    unsetenv(name.c_str());
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_THAT(parsed->warnings, Not(::testing::Contains(HasSubstr(name))));
+  }
+  EXPECT_GE(variables, 4);
 }
 
 // ---- Exit status. -----------------------------------------------------------------------------
