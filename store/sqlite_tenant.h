@@ -99,6 +99,7 @@ class SqliteTenant final : public TenantStore {
   absl::StatusOr<std::vector<CertificateRecord>> ListCertificates(
       const CertificateQuery& query) override;
   absl::StatusOr<TenantCopy> CopyTo(const std::string& path) override;
+  absl::StatusOr<uint64_t> UsedBytes() override;
   absl::Status Checkpoint() override;
   absl::Status Health() const override;
 

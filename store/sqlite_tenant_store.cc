@@ -292,6 +292,14 @@ absl::StatusOr<TenantCopy> SqliteTenant::CopyTo(const std::string& path) {
   return copy;
 }
 
+absl::StatusOr<uint64_t> SqliteTenant::UsedBytes() {
+  LETHE_RETURN_IF_ERROR(Ready());
+  LETHE_ASSIGN_OR_RETURN(const int64_t page, database_->QueryInt("PRAGMA page_size"));
+  LETHE_ASSIGN_OR_RETURN(const int64_t pages, database_->QueryInt("PRAGMA page_count"));
+  LETHE_ASSIGN_OR_RETURN(const int64_t free, database_->QueryInt("PRAGMA freelist_count"));
+  return static_cast<uint64_t>(page * (pages - free));
+}
+
 absl::Status SqliteTenant::Checkpoint() {
   LETHE_RETURN_IF_ERROR(Ready());
   return database_->CheckpointTruncate();

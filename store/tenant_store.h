@@ -395,6 +395,8 @@ class TenantStore {
   // FAILED_PRECONDITION unless the tenant is open. Cost O(file).
   virtual absl::StatusOr<TenantCopy> CopyTo(const std::string& path) = 0;
 
+  // Of the database and of what waits in its write-ahead log, without pages that erasures freed.
+  virtual absl::StatusOr<uint64_t> UsedBytes() = 0;
   // Moves the write-ahead log into the database and empties it. UNAVAILABLE when something held it.
   virtual absl::Status Checkpoint() = 0;
   // OK, or why the store must be closed and opened again.

@@ -12,6 +12,7 @@
 #include "audit/encoding.h"
 #include "audit/random.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "server/service/names.h"
 
 namespace lethe::calls {
@@ -172,7 +173,14 @@ absl::Status ServedCall::Admit(const Message& request) {
 
 absl::Status ServedCall::Admit(absl::string_view tenant, absl::string_view memory) {
   if (tenant_.empty()) About(tenant, memory);
-  return call_.Admit(tenant, memory);
+  LETHE_RETURN_IF_ERROR(call_.Admit(tenant, memory));
+  service::Quotas* quotas = method_->hooks().quotas;
+  if (!method_->stream() || in_place_ || quotas == nullptr) return absl::OkStatus();
+  // Text that is no name is refused behind this.
+  if (!service::CheckName("tenant", tenant).ok()) return absl::OkStatus();
+  LETHE_ASSIGN_OR_RETURN(place_, quotas->EnterStream(std::string(tenant)));
+  in_place_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status ServedCall::Answer(absl::Status status, const Message& response) {
@@ -205,7 +213,8 @@ void ServedCall::Finish(const absl::Status& status) {
   const CallHooks& hooks = method_->hooks();
   if (hooks.log != nullptr) {
     const bool failed = IsOurs(status.code());
-    const bool slow = !method_->stream() && duration >= hooks.slow;
+    const bool slow = !method_->stream() && hooks.slow_milliseconds != nullptr &&
+                      duration >= absl::Milliseconds(hooks.slow_milliseconds->load());
     int64_t left_out = 0;
     if ((failed || slow) && hooks.lines != nullptr &&
         hooks.lines->Take(absl::ToUnixSeconds(now), &left_out)) {

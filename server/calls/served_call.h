@@ -28,6 +28,7 @@
 #include "server/access/methods.h"
 #include "server/service/call_observer.h"
 #include "server/service/event_log.h"
+#include "server/service/quotas.h"
 #include "server/service/types.h"
 
 namespace lethe::calls {
@@ -59,9 +60,10 @@ struct CallHooks {
   const access::Gate* gate = nullptr;  // required where calls are served
   service::CallObserver* observer = nullptr;
   service::EventLog* log = nullptr;
-  LineLimit* lines = nullptr;  // with a log
-  // Calls that are not streams and take longer get a line.
-  absl::Duration slow = absl::Seconds(1);
+  service::Quotas* quotas = nullptr;  // of streams
+  LineLimit* lines = nullptr;         // with a log
+  // Calls that are not streams and take longer than these milliseconds get a line; null: none does.
+  const std::atomic<int64_t>* slow_milliseconds = nullptr;
 };
 
 // "/package.Service/Method": its name in the table of access.
@@ -123,7 +125,8 @@ class ServedCall {
   ServedCall& operator=(const ServedCall&) = delete;
 
   // Before anything of the request is read, and then for each message, as access::Call's. Tenant
-  // and memory of the first message that names them well stand in the log's lines.
+  // and memory of the first message that names them well stand in the log's lines; a stream then
+  // takes a place among those of its tenant, or is refused with RESOURCE_EXHAUSTED.
   absl::Status Enter() { return call_.Enter(); }
   absl::Status Admit(const google::protobuf::Message& request);
   absl::Status Admit(absl::string_view tenant, absl::string_view memory);
@@ -154,6 +157,8 @@ class ServedCall {
   access::Call call_;
   std::string tenant_;
   std::string memory_;
+  service::StreamPlace place_;
+  bool in_place_ = false;
   bool finished_ = false;
 };
 

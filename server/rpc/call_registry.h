@@ -14,7 +14,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "core/base/mutex.h"
+#include "server/service/retry_delay.h"
 
 namespace lethe::rpc {
 
@@ -40,9 +42,14 @@ class CallRegistry {
   // taken, UNAVAILABLE after StopAll; Leave must not be called then.
   absl::Status Enter(const void* key, std::function<void()> stop) ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(mutex_);
-    if (stopped_) return absl::UnavailableError("the server is stopping");
+    if (stopped_) {
+      return service::WithRetryDelay(absl::UnavailableError("the server is stopping"),
+                                     absl::Seconds(1));
+    }
     if (open_.size() >= limit_) {
-      return absl::ResourceExhaustedError("too many streams are open; try again later");
+      return service::WithRetryDelay(
+          absl::ResourceExhaustedError("too many streams are open; try again later"),
+          absl::Seconds(1));
     }
     open_[key] = std::move(stop);
     return absl::OkStatus();

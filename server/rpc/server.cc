@@ -4,7 +4,10 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/impl/server_builder_option.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -15,6 +18,14 @@ namespace lethe::rpc {
 namespace {
 
 constexpr int kMaxConnectionIdleMs = 10 * 60 * 1000;
+constexpr int kMaxConnectionAgeGraceMs = 60 * 1000;
+constexpr int kHandshakeMs = 20 * 1000;
+// A peer that is gone without a word is found out by a ping, so that its streams end.
+constexpr int kPingMs = 60 * 1000;
+constexpr int kPongMs = 20 * 1000;
+// Pings of clients more often than that are abuse; the third closes the connection.
+constexpr int kLeastPingIntervalMs = 20 * 1000;
+constexpr int kPingStrikes = 2;
 constexpr std::chrono::milliseconds kLastAnswers(500);
 
 // Process-wide, and must be on before the first builder exists.
@@ -35,10 +46,13 @@ class WithReflection final : public grpc::ServerBuilderOption {
 }  // namespace
 
 RpcServer::RpcServer(service::Service* service, const ServerOptions& options)
-    : tenants_(service, HooksOf(options)),
-      memories_(service, HooksOf(options), options.max_open_streams),
-      certificates_(service, HooksOf(options), options.max_exports, options.max_export_write),
-      backups_(service, HooksOf(options), options.max_backups, options.max_backup_pause) {}
+    : tenants_(service, HooksOf(service, options)),
+      memories_(service, HooksOf(service, options), options.max_open_streams),
+      certificates_(service,
+                    HooksOf(service, options),
+                    options.max_exports,
+                    options.max_export_write),
+      backups_(service, HooksOf(service, options), options.max_backups, options.max_backup_pause) {}
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* service,
                                                             const ServerOptions& options) {
@@ -49,12 +63,25 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* se
   grpc::ServerBuilder builder;
   builder.SetResourceQuota(quota);
   // Its handler is gRPC's own and asks no gate.
-  if (!server->HooksOf(options).gate->guarded())
+  if (!server->HooksOf(service, options).gate->guarded())
     builder.SetOption(std::make_unique<WithReflection>());
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kMaxConnectionIdleMs);
+  if (options.max_connection_age > absl::ZeroDuration()) {
+    builder.AddChannelArgument(
+        GRPC_ARG_MAX_CONNECTION_AGE_MS,
+        static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(options.max_connection_age),
+                                             1, std::numeric_limits<int>::max())));
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, kMaxConnectionAgeGraceMs);
+  }
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPongMs);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kLeastPingIntervalMs);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, kPingStrikes);
   // Without this a second server could take half of the connections to the same port.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // A small compressed message can grow without bound; nothing here compresses well anyway.
@@ -75,13 +102,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* se
                                                "; is another server running on this port?"));
   }
   server->port_ = static_cast<uint16_t>(port);
-  grpc::HealthCheckServiceInterface* health = server->server_->GetHealthCheckService();
-  for (const char* name :
-       {v1::TenantService::service_full_name(), v1::MemoryService::service_full_name(),
-        v1::CertificateService::service_full_name(), v1::BackupService::service_full_name()}) {
-    health->SetServingStatus(name, true);
-  }
-  health->SetServingStatus("", true);
+  server->SetServing(true);
   return server;
 }
 
@@ -91,9 +112,21 @@ std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
   return server_->InProcessChannel(grpc::ChannelArguments());
 }
 
+void RpcServer::SetServing(bool serving) {
+  grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
+  for (const char* name :
+       {v1::TenantService::service_full_name(), v1::MemoryService::service_full_name(),
+        v1::CertificateService::service_full_name(), v1::BackupService::service_full_name()}) {
+    health->SetServingStatus(name, serving);
+  }
+  health->SetServingStatus("", serving);
+}
+
+void RpcServer::SayNotServing() { server_->GetHealthCheckService()->Shutdown(); }
+
 void RpcServer::BeginDrain() {
   if (server_ == nullptr) return;
-  server_->GetHealthCheckService()->Shutdown();
+  SayNotServing();
   tenants_.StopCalls();
   memories_.StopCalls();
   certificates_.StopCalls();

@@ -33,6 +33,9 @@ struct ServerOptions {
   size_t max_backups = 4;  // that run at once, and as many restores
   // Likewise for the other side of a backup or a restore.
   absl::Duration max_backup_pause = absl::Seconds(60);
+  // A connection is asked to end after so long, and its calls are cancelled a minute later; 0:
+  // never.
+  absl::Duration max_connection_age = absl::ZeroDuration();
   // Above ServiceOptions::max_waiting_writes + RegistryLimits::max_waiting + max_open_streams +
   // max_exports + 2 max_backups.
   int max_threads = 512;
@@ -53,7 +56,11 @@ class RpcServer {
   uint16_t port() const { return port_; }
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
-  // Says NOT_SERVING, takes no new calls, ends streams after what they have received.
+  // What health says of every service until the drain begins.
+  void SetServing(bool serving);
+  // Says NOT_SERVING, for good; calls are taken as before.
+  void SayNotServing();
+  // SayNotServing; takes no new calls, ends streams after what they have received.
   void BeginDrain();
   // BeginDrain; lets running calls finish until the grace is over, cancels what is left, and
   // returns when no handler runs.
@@ -61,8 +68,9 @@ class RpcServer {
 
  private:
   RpcServer(service::Service* service, const ServerOptions& options);
-  CallHooks HooksOf(const ServerOptions& options) const {
+  CallHooks HooksOf(service::Service* service, const ServerOptions& options) const {
     CallHooks hooks = options.hooks;
+    hooks.quotas = &service->quotas();
     if (hooks.gate == nullptr) hooks.gate = &open_gate_;
     return hooks;
   }

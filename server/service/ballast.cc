@@ -176,6 +176,19 @@ bool Ballast::Release(absl::string_view tenant) {
   return true;
 }
 
+Ballast::State Ballast::Look() {
+  MutexLock lock(mutex_);
+  const auto free = [&](const Part& part) -> std::optional<uint64_t> {
+    const absl::StatusOr<uint64_t> bytes = disk_->FreeBytes(part.folder);
+    return bytes.ok() ? std::optional(*bytes) : std::nullopt;
+  };
+  State state{.bytes = bytes_, .whole = whole_.load(), .refusing = refusing_.load()};
+  state.data_free = free(parts_.front());
+  state.vault_apart = parts_.size() > 1;
+  if (state.vault_apart) state.vault_free = free(parts_.back());
+  return state;
+}
+
 void Ballast::Restore() {
   if (bytes_ == 0 || whole_.load()) return;
   MutexLock lock(mutex_);

@@ -21,6 +21,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,18 @@ class Ballast {
   // Gives the room up, for an erasure of this tenant. True also when another one has given it up
   // and an eighth of it is free by now. False when there is none.
   bool Release(absl::string_view tenant) ABSL_LOCKS_EXCLUDED(mutex_);
+  // For whoever shows it.
+  struct State {
+    uint64_t bytes = 0;  // that are to be kept
+    bool whole = false;
+    bool refusing = false;  // what makes the data grow was refused, and there was no room since
+    // What may still be written in the data folder, and in the vault where that lies on another
+    // device; nullopt where nobody can tell.
+    std::optional<uint64_t> data_free;
+    bool vault_apart = false;
+    std::optional<uint64_t> vault_free;
+  };
+  State Look() ABSL_LOCKS_EXCLUDED(mutex_);
   // Makes it whole again where there is room.
   void Restore() ABSL_LOCKS_EXCLUDED(mutex_);
 

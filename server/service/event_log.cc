@@ -33,6 +33,7 @@ absl::string_view LogLevelName(LogLevel level) {
 }
 
 void EventLog::Write(LogLevel level, absl::string_view event, std::span<const LogField> fields) {
+  ++lines_[static_cast<size_t>(level)];
   if (!Writes(level)) return;
   nlohmann::ordered_json line;
   line["time"] = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());

@@ -6,6 +6,7 @@
 #ifndef LETHE_SERVER_SERVICE_EVENT_LOG_H_
 #define LETHE_SERVER_SERVICE_EVENT_LOG_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <initializer_list>
@@ -44,6 +45,8 @@ class EventLog {
   void Write(LogLevel level, absl::string_view event, std::span<const LogField> fields)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Lines of this level so far, whether or not they were written.
+  uint64_t lines(LogLevel level) const { return lines_[static_cast<size_t>(level)].load(); }
   // Whether a line of this level would be written: for who has to compute its fields first.
   bool Writes(LogLevel level) const { return fd_ >= 0 && level >= level_.load(); }
   LogLevel level() const { return level_.load(); }
@@ -53,6 +56,7 @@ class EventLog {
   Mutex mutex_;
   const int fd_;
   std::atomic<LogLevel> level_;
+  std::array<std::atomic<uint64_t>, 4> lines_ = {};
 };
 
 }  // namespace lethe::service

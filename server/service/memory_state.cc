@@ -25,20 +25,23 @@ audit::Digest PlainLeafOf(const TokenInput& token) { return audit::PlainLeaf(Tok
 
 absl::StatusOr<std::unique_ptr<MemoryState>> MemoryState::Create(const svdd::MemoryOptions& options,
                                                                  KktChecker checker,
-                                                                 UpdateFault fault) {
+                                                                 UpdateFault fault,
+                                                                 ServiceCounters* counters) {
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<svdd::ExactMemory> exact,
                          svdd::ExactMemory::Create(options));
   return std::unique_ptr<MemoryState>(
-      new MemoryState(std::move(exact), std::move(checker), std::move(fault)));
+      new MemoryState(std::move(exact), std::move(checker), std::move(fault), counters));
 }
 
 MemoryState::MemoryState(std::unique_ptr<svdd::ExactMemory> exact,
                          KktChecker checker,
-                         UpdateFault fault)
+                         UpdateFault fault,
+                         ServiceCounters* counters)
     : exact_(std::move(exact)),
       checker_(std::move(checker)),
       fault_(std::move(fault)),
-      key_dimension_(static_cast<size_t>(exact_->snapshot()->options.key_dimension)) {}
+      key_dimension_(static_cast<size_t>(exact_->snapshot()->options.key_dimension)),
+      counters_(counters) {}
 
 absl::Status MemoryState::Replace(std::span<const svdd::TokenHandle> handles,
                                   std::span<const AcceptedToken> tokens) {
@@ -149,6 +152,8 @@ std::shared_ptr<const Published> MemoryState::Publish(uint64_t version) {
   state->subjects = tokens_by_subject_.size();
   state->last_check = last_check_;
   state->counters = exact_->counters();
+  counters_->Add(counted_, state->counters);
+  counted_ = state->counters;
   state->version = version;
   return state;
 }

@@ -26,6 +26,7 @@
 #include "audit/token_tree.h"
 #include "core/svdd/kkt_check.h"
 #include "core/svdd/memory.h"
+#include "server/service/counters.h"
 #include "server/service/published.h"
 #include "server/service/types.h"
 
@@ -53,9 +54,11 @@ audit::Digest PlainLeafOf(const TokenInput& token);
 
 class MemoryState {
  public:
-  static absl::StatusOr<std::unique_ptr<MemoryState>> Create(const svdd::MemoryOptions& options,
-                                                             KktChecker checker,
-                                                             UpdateFault fault = {});
+  static absl::StatusOr<std::unique_ptr<MemoryState>> Create(
+      const svdd::MemoryOptions& options,
+      KktChecker checker,
+      UpdateFault fault = {},
+      ServiceCounters* counters = UnreadCounters());
 
   // Appends in order; handles increase, ids are new. The whole batch or nothing.
   absl::Status Append(std::span<const AcceptedToken> tokens) { return Replace({}, tokens); }
@@ -88,7 +91,8 @@ class MemoryState {
   svdd::KktReport Judge(const svdd::Snapshot& snapshot) const;
   const svdd::KktReport& last_check() const { return last_check_; }
 
-  // The state for readers. Cost O(supports + log n), amortised.
+  // The state for readers; counts the solver's work since the last one. Cost O(supports + log n),
+  // amortised.
   std::shared_ptr<const Published> Publish(uint64_t version);
 
   // The public digest of the state: over blinded leaves. Cost O(supports + log n), amortised.
@@ -109,7 +113,10 @@ class MemoryState {
     std::string subject;
   };
 
-  MemoryState(std::unique_ptr<svdd::ExactMemory> exact, KktChecker checker, UpdateFault fault);
+  MemoryState(std::unique_ptr<svdd::ExactMemory> exact,
+              KktChecker checker,
+              UpdateFault fault,
+              ServiceCounters* counters);
   absl::Status Solve(std::span<const svdd::TokenHandle> handles,
                      std::span<const AcceptedToken> tokens);
   void Drop(std::span<const svdd::TokenHandle> handles);
@@ -129,6 +136,8 @@ class MemoryState {
   absl::flat_hash_map<std::string, svdd::TokenHandle> handle_by_id_;
   absl::flat_hash_map<std::string, uint64_t> tokens_by_subject_;
   svdd::KktReport last_check_;
+  ServiceCounters* counters_;
+  svdd::SolverCounters counted_;  // what counters_ has of this state's
 };
 
 }  // namespace lethe::service

@@ -34,6 +34,17 @@ uint64_t RoughBytes(const std::vector<std::vector<TokenInput>>& batches) {
   return bytes;
 }
 
+uint64_t CountTokens(const std::vector<std::vector<TokenInput>>& batches) {
+  uint64_t tokens = 0;
+  for (const std::vector<TokenInput>& batch : batches) tokens += batch.size();
+  return tokens;
+}
+
+ServiceOptions WithCounters(ServiceOptions options, ServiceCounters* counters) {
+  options.tenant.counters = counters;
+  return options;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& options) {
@@ -61,7 +72,7 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& opt
 Service::Service(ServiceOptions options,
                  std::unique_ptr<store::DataDirectory> directory,
                  std::unique_ptr<Ballast> ballast)
-    : options_(std::move(options)),
+    : options_(WithCounters(std::move(options), &counters_)),
       ballast_(std::move(ballast)),
       directory_(std::move(directory)),
       registry_(
@@ -292,7 +303,7 @@ absl::StatusOr<MemoryInfo> Service::CreateMemory(const std::string& tenant,
   LETHE_RETURN_IF_ERROR(ballast_->Admit(0));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
-  return found->CreateMemory(name, config, call);
+  return found->CreateMemory(name, config, call, quotas_.Of(tenant));
 }
 
 absl::StatusOr<MemoryInfo> Service::GetMemory(const std::string& tenant, const std::string& name) {
@@ -312,6 +323,7 @@ absl::StatusOr<Page<MemoryInfo>> Service::ListMemories(const std::string& tenant
 absl::StatusOr<DeleteMemoryReply> Service::DeleteMemory(const std::string& tenant,
                                                         const std::string& name,
                                                         const CallOptions& call) {
+  LETHE_RETURN_IF_ERROR(TakeRate(Quota::kErasures, tenant, 1));
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
   ballast_->Restore();
@@ -338,23 +350,28 @@ absl::StatusOr<std::vector<InsertReply>> Service::InsertBatches(
     const std::string& memory,
     std::vector<std::vector<TokenInput>> batches,
     const CallOptions& call) {
+  LETHE_RETURN_IF_ERROR(TakeRate(Quota::kInserts, tenant, CountTokens(batches)));
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
   LETHE_RETURN_IF_ERROR(ballast_->Admit(RoughBytes(batches)));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
-  return found->Insert(memory, std::move(batches), call);
+  return found->Insert(memory, std::move(batches), call, quotas_.Of(tenant));
 }
 
 absl::StatusOr<QueryReply> Service::Query(const QueryInput& input, const CallOptions& call) {
+  LETHE_RETURN_IF_ERROR(TakeRate(Quota::kQueries, input.tenant, input.queries.size()));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", input.tenant, TenantRegistry::Use::kRead, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
-  return found->Query(input, call);
+  absl::StatusOr<QueryReply> reply = found->Query(input, call);
+  if (reply.ok()) counters_.queries += reply->results.size();
+  return reply;
 }
 
 absl::StatusOr<ForgetReply> Service::Forget(const ForgetInput& input, const CallOptions& call) {
+  LETHE_RETURN_IF_ERROR(TakeRate(Quota::kErasures, input.tenant, 1));
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
   ballast_->Restore();
@@ -365,6 +382,7 @@ absl::StatusOr<ForgetReply> Service::Forget(const ForgetInput& input, const Call
 }
 
 absl::StatusOr<EvictReply> Service::Evict(const EvictInput& input, const CallOptions& call) {
+  LETHE_RETURN_IF_ERROR(TakeRate(Quota::kErasures, input.tenant, 1));
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
   ballast_->Restore();
@@ -375,6 +393,7 @@ absl::StatusOr<EvictReply> Service::Evict(const EvictInput& input, const CallOpt
 }
 
 absl::StatusOr<EditReply> Service::Edit(EditInput input, const CallOptions& call) {
+  LETHE_RETURN_IF_ERROR(TakeRate(Quota::kErasures, input.tenant, 1));
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
   ballast_->Restore();

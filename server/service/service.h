@@ -28,7 +28,9 @@
 #include "audit/export.h"
 #include "core/base/mutex.h"
 #include "server/service/ballast.h"
+#include "server/service/counters.h"
 #include "server/service/paging.h"
+#include "server/service/quotas.h"
 #include "server/service/signing_keys.h"
 #include "server/service/tenant.h"
 #include "server/service/tenant_registry.h"
@@ -52,6 +54,16 @@ struct ServiceOptions {
   // Writes that may run or wait at a time, all tenants together.
   int max_waiting_writes = 256;
   RegistryLimits limits = {};
+  QuotaSettings quotas = {};
+};
+
+// What there is now, for whoever shows it.
+struct ServiceStats {
+  TenantRegistry::Stats tenants;
+  RegistryLimits limits;
+  int writes = 0;  // that run or wait
+  int max_writes = 0;
+  Ballast::State ballast;
 };
 
 class Service {
@@ -174,6 +186,16 @@ class Service {
   // trying all.
   absl::Status Checkpoint();
 
+  // Cost O(tenants); opens none.
+  ServiceStats Stats(size_t largest_tenants);
+  const ServiceCounters& counters() const { return counters_; }
+  // To be set anew, and for streams.
+  Quotas& quotas() { return quotas_; }
+  // Whether files can be written in the data folder and the vault. A full disk is no failure here:
+  // queries and erasures go on. UNAVAILABLE says what failed, for the log. Cost: a file is made,
+  // written, synced and gone.
+  absl::Status CheckFolders() const;
+
   // How many tenants are open, and what they take.
   TenantRegistry::Counts OpenTenantCounts() const { return registry_.counts(); }
 
@@ -229,7 +251,12 @@ class Service {
   // as deleted.
   bool MoveAway(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(directory_mutex_);
 
+  // Takes from a tenant's rate; of a name that no tenant has, nothing.
+  absl::Status TakeRate(Quota rate, const std::string& tenant, uint64_t amount);
+
   const ServiceOptions options_;
+  ServiceCounters counters_;  // tenants refer to it
+  Quotas quotas_{options_.quotas, &counters_, options_.tenant.now};
   std::atomic<int> writes_{0};
   const std::unique_ptr<Ballast> ballast_;  // tenants refer to it
 

@@ -217,9 +217,9 @@ absl::Status Tenant::SyncMemories() {
 absl::StatusOr<std::unique_ptr<MemoryState>> Tenant::ReadState(
     const Memory& memory,
     std::span<const svdd::TokenHandle> without) {
-  LETHE_ASSIGN_OR_RETURN(
-      std::unique_ptr<MemoryState> state,
-      MemoryState::Create(memory.options, options_.checker, options_.update_fault));
+  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<MemoryState> state,
+                         MemoryState::Create(memory.options, options_.checker,
+                                             options_.update_fault, options_.counters));
   std::vector<AcceptedToken> batch;
   const auto append = [&]() -> absl::Status {
     const absl::Status status = state->Append(batch);
@@ -276,6 +276,12 @@ absl::StatusOr<Tenant::MemoryPtr> Tenant::WritableMemory(absl::string_view name)
   return memory;
 }
 
+void Tenant::CountAppend() {
+  certificate_count_.fetch_add(1);
+  ++options_.counters->certificates;
+  options_.counters->last_append_micros = absl::ToUnixMicros(absl::Now());
+}
+
 absl::Status Tenant::StoreFailed(Memory* memory, const absl::Status& status) {
   if (memory != nullptr) memory->state.reset();
   disk_full_ = disk_full_ || IsDiskFull(status);
@@ -306,13 +312,18 @@ absl::Status Tenant::StoreFailed(Memory* memory, const absl::Status& status) {
 
 absl::StatusOr<MemoryInfo> Tenant::CreateMemory(const std::string& name,
                                                 const MemoryConfig& config,
-                                                const CallOptions& call) {
+                                                const CallOptions& call,
+                                                const TenantQuotas& quotas) {
   LETHE_RETURN_IF_ERROR(CheckName("name", name));
   LETHE_ASSIGN_OR_RETURN(const svdd::MemoryOptions options, ToOptions(config));
   MutexLock lock(writer_);
   LETHE_RETURN_IF_ERROR(EnsureStore());
   if (FindMemory(name) != nullptr) {
     return absl::AlreadyExistsError("name: the tenant has a memory with this name");
+  }
+  if (const uint64_t most = quotas[Quota::kMemories]; most != 0) {
+    MutexLock map_lock(map_mutex_);
+    if (memories_.size() >= most) return QuotaExceeded(Quota::kMemories, most, options_.counters);
   }
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   store::MemoryRecord record;
@@ -322,8 +333,9 @@ absl::StatusOr<MemoryInfo> Tenant::CreateMemory(const std::string& name,
   record.create_time_micros = NowMicros();
   auto memory =
       std::make_shared<Memory>(record.uid, name, config, options, record.create_time_micros);
-  LETHE_ASSIGN_OR_RETURN(memory->state,
-                         MemoryState::Create(options, options_.checker, options_.update_fault));
+  LETHE_ASSIGN_OR_RETURN(
+      memory->state,
+      MemoryState::Create(options, options_.checker, options_.update_fault, options_.counters));
   LETHE_RETURN_IF_ERROR(memory->state->Check());
   if (absl::Status status = store_->CreateMemory(record); !status.ok()) {
     return StoreFailed(nullptr, status);

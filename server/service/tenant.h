@@ -43,10 +43,12 @@
 #include "audit/witness.h"
 #include "core/base/mutex.h"
 #include "server/service/ballast.h"
+#include "server/service/counters.h"
 #include "server/service/event_log.h"
 #include "server/service/memory_state.h"
 #include "server/service/paging.h"
 #include "server/service/published.h"
+#include "server/service/quotas.h"
 #include "server/service/requests.h"
 #include "server/service/signing_keys.h"
 #include "server/service/types.h"
@@ -68,6 +70,8 @@ struct TenantOptions {
   EventLog* log = nullptr;
   // What an erasure that finds the disk full gives up; null for none.
   Ballast* ballast = nullptr;
+  // Required.
+  ServiceCounters* counters = UnreadCounters();
   // Seams for tests: the clock, the independent check, the cold refit, what an eviction takes, a
   // core that cannot decide a state, a fault in what readers are given, a layer around each store
   // that is opened.
@@ -102,18 +106,23 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // True from the moment that the rows are gone: callers are told that there is no such tenant.
   bool gone() const { return gone_.load(); }
 
+  // RESOURCE_EXHAUSTED where the tenant has as many memories as these quotas allow.
   absl::StatusOr<MemoryInfo> CreateMemory(const std::string& name,
                                           const MemoryConfig& config,
-                                          const CallOptions& call);
+                                          const CallOptions& call,
+                                          const TenantQuotas& quotas = {});
   absl::StatusOr<MemoryInfo> GetMemory(absl::string_view name) const;
   absl::StatusOr<Page<MemoryInfo>> ListMemories(const PageRequest& page) const;
   absl::StatusOr<DeleteMemoryReply> DeleteMemory(absl::string_view name, const CallOptions& call);
 
   // Applies the batches in order and commits them in one transaction; a reply a batch. Requires 1
-  // to 10,000 tokens a batch and no more than 10,000 together.
+  // to 10,000 tokens a batch and no more than 10,000 together. RESOURCE_EXHAUSTED, and nothing has
+  // changed, where the tokens that are new would not fit the quotas of the tenant: that on bytes
+  // looks at what is stored now and at the content of what is new.
   absl::StatusOr<std::vector<InsertReply>> Insert(absl::string_view memory,
                                                   std::vector<std::vector<TokenInput>> batches,
-                                                  const CallOptions& call);
+                                                  const CallOptions& call,
+                                                  const TenantQuotas& quotas = {});
 
   absl::StatusOr<QueryReply> Query(const QueryInput& input, const CallOptions& call) const;
 
@@ -190,8 +199,11 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
     static constexpr uint64_t kEmptyBytes = uint64_t{512} << 10;
     uint64_t tokens = 0;
     uint64_t bytes = 0;
+    uint64_t memories = 0;
+    svdd::PartitionCounts partition;  // of the memories that are solved by their tokens' weights
   };
   Size EstimateSize() const;
+  uint64_t certificate_count() const { return certificate_count_.load(); }
 
  private:
   struct Memory {
@@ -295,6 +307,11 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // When that fails the memory is not served until a later Load succeeds.
   absl::Status Renew(Memory& memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   void PublishNext(Memory& memory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // One more certificate is in the log.
+  void CountAppend();
+  // Whether so many more tokens fit.
+  absl::Status CheckRoom(const std::vector<AcceptedToken>& tokens, const TenantQuotas& quotas)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // What a caller is told of a store that failed; the details, which name files, go to the server's
   // log alone. Drops the state of `memory`, if any, in RAM.
   absl::Status StoreFailed(Memory* memory, const absl::Status& status)

@@ -122,7 +122,9 @@ absl::StatusOr<store::EraseResult> Tenant::Commit(Memory& memory,
   if (!request.id.empty()) erase.request = MakeRequest(request, memory.uid, answer, NowMicros());
   const absl::StatusOr<store::EraseResult> result = store_->EraseTokens(erase);
   if (!result.ok()) return StoreFailed(&memory, result.status());
-  certificate_count_.fetch_add(1);
+  CountAppend();
+  options_.counters->Add(prepared.verdict);
+  options_.counters->erased += result->erased;
   if (!erasure.replacements.empty()) memory.next_handle = erasure.replacements.back().handle + 1;
   memory.published.Set(prepared.after);
   return result;
@@ -185,8 +187,7 @@ absl::StatusOr<Tenant::PreparedErasure> Tenant::Prepare(Memory& memory, const Er
   if (!status.ok()) {
     // A failed check means that the path to this state went wrong. The stored tokens are solved
     // afresh, and the erasure gets one more chance from there.
-    options_.log->Write(LogLevel::kError, "check_failed",
-                        {{"tenant", record_.name}, {"memory", memory.name}});
+    LogFailedCheck(memory);
     memory.state.reset();
     LETHE_RETURN_IF_ERROR(Load(memory));
     prepared.before = memory.state->exact().snapshot()->counts;
@@ -253,7 +254,11 @@ absl::StatusOr<store::EraseResult> Tenant::CommitDeletion(Memory& memory,
   }
   absl::StatusOr<store::EraseResult> result = store_->DeleteMemory(request);
   if (!result.ok()) return StoreFailed(&memory, result.status());
-  if (erasure.has_value()) certificate_count_.fetch_add(1);
+  if (erasure.has_value()) {
+    CountAppend();
+    options_.counters->Add(options_.refit_on_forget ? Verdict::kBitIdentical : Verdict::kProven);
+    options_.counters->erased += result->erased;
+  }
   return result;
 }
 

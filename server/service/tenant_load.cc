@@ -37,6 +37,10 @@ Tenant::Size Tenant::EstimateSize() const {
     const auto key = static_cast<uint64_t>(memory->options.key_dimension);
     const auto value = static_cast<uint64_t>(memory->options.value_dimension);
     size.tokens += tokens;
+    ++size.memories;
+    size.partition.margin += state->snapshot->counts.margin;
+    size.partition.error += state->snapshot->counts.error;
+    size.partition.reserve += state->snapshot->counts.reserve;
     size.bytes += kMemoryBytes;
     size.bytes += tokens * (kTokenBytes + kKeyNumberBytes * key + kValueNumberBytes * value);
     size.bytes += std::min(kMostCachedBytes, kCachedTokenBytes * tokens);

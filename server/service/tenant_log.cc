@@ -270,7 +270,7 @@ absl::StatusOr<store::CertificateRecord> Tenant::AppendAlone(audit::CertificateB
                    memory == nullptr ? "" : memory->name, time_micros));
   const absl::Status status = store_->AppendCertificate(append);
   if (!status.ok()) return StoreFailed(nullptr, status);
-  certificate_count_.fetch_add(1);
+  CountAppend();
   return std::move(append.record);
 }
 

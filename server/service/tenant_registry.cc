@@ -11,6 +11,7 @@
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "server/service/names.h"
+#include "server/service/retry_delay.h"
 #include "server/service/tenant_registry_entry.h"
 
 namespace lethe::service {
@@ -19,6 +20,8 @@ namespace {
 // How long a waiting call goes without looking whether it is still wanted.
 constexpr std::chrono::milliseconds kLook(20);
 constexpr size_t kMostUnloading = 8;  // at a time
+// For a call that found everything in use.
+constexpr absl::Duration kFullRetry = absl::Seconds(1);
 // What a tenant takes that is new, or is opened with its log alone.
 constexpr uint64_t kUnknownBytes = Tenant::Size::kEmptyBytes;
 
@@ -186,6 +189,38 @@ TenantRegistry::Counts TenantRegistry::counts() const {
   return {.open = count_, .bytes = bytes_, .waiting = waiting_};
 }
 
+TenantRegistry::Stats TenantRegistry::stats(size_t largest) const {
+  MutexLock lock(mutex_);
+  Stats stats{.waiting = waiting_, .bytes = bytes_};
+  std::vector<const Entry*> open;
+  for (const auto& [name, entry] : entries_) {
+    if (entry->state == State::kDeleted || IsGone(*entry)) continue;
+    ++stats.tenants;
+    if (entry->state == State::kQuarantined) ++stats.quarantined;
+    if (entry->tenant != nullptr) {
+      stats.certificates += entry->tenant->certificate_count();
+    } else if (entry->facts.has_value()) {
+      stats.certificates += entry->facts->info.certificate_count;
+    }
+    if (entry->tenant == nullptr || entry->depth != Depth::kMemories) continue;
+    ++stats.open;
+    stats.sum.tokens += entry->size.tokens;
+    stats.sum.memories += entry->size.memories;
+    stats.sum.partition.margin += entry->size.partition.margin;
+    stats.sum.partition.error += entry->size.partition.error;
+    stats.sum.partition.reserve += entry->size.partition.reserve;
+    if (largest > 0) open.push_back(entry.get());
+  }
+  stats.sum.bytes = stats.bytes;
+  const size_t shown = std::min(largest, open.size());
+  std::partial_sort(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(shown), open.end(),
+                    [](const Entry* a, const Entry* b) { return a->size.tokens > b->size.tokens; });
+  for (size_t i = 0; i < shown; ++i) {
+    stats.largest.push_back({open[i]->name, open[i]->size, open[i]->tenant->certificate_count()});
+  }
+  return stats;
+}
+
 // --- Opening
 
 absl::StatusOr<TenantHold> TenantRegistry::Acquire(const std::string& name,
@@ -200,8 +235,10 @@ absl::StatusOr<TenantHold> TenantRegistry::Acquire(const std::string& name,
     return Hold(entry, use);
   }
   if (waiting_ >= limits_.max_waiting || entry->waiting >= limits_.max_waiting_for_one) {
-    return absl::ResourceExhaustedError(
-        "tenant: too many calls wait for tenants to be opened; try again later");
+    return WithRetryDelay(
+        absl::ResourceExhaustedError(
+            "tenant: too many calls wait for tenants to be opened; try again later"),
+        kFullRetry);
   }
   const Added<size_t> waiting(waiting_, 1);
   const Added<size_t> waiting_for_it(entry->waiting, 1);
@@ -362,6 +399,7 @@ void TenantRegistry::Release(const EntryPtr& entry, std::optional<Tenant::Size> 
   if (size.has_value()) {
     bytes_ += size->bytes - entry->bytes;
     entry->bytes = size->bytes;
+    entry->size = *size;
   }
   if (entry->holds == 0) {
     idle_.splice(idle_.end(), entry->node);
@@ -445,13 +483,17 @@ absl::Status TenantRegistry::MakeRoom(Entry& entry,
     const bool too_long = absl::FromChrono(now - begin) > kMostPatience * limits_.patience;
     if (!too_many && too_long) break;
     if (!some_go && (room == Room::kNow || absl::FromChrono(now - all_in_use) > limits_.patience)) {
-      return absl::ResourceExhaustedError(
-          "tenant: it is not open, and those that are open are all in use; try again later");
+      return WithRetryDelay(
+          absl::ResourceExhaustedError(
+              "tenant: it is not open, and those that are open are all in use; try again later"),
+          kFullRetry);
     }
     if (too_long) {
-      return absl::ResourceExhaustedError(
-          "tenant: it is not open, and others took the place of those that were unloaded; try "
-          "again later");
+      return WithRetryDelay(
+          absl::ResourceExhaustedError(
+              "tenant: it is not open, and others took the place of those that were unloaded; try "
+              "again later"),
+          kFullRetry);
     }
     LETHE_RETURN_IF_ERROR(WaitABit(call));
   }
@@ -551,6 +593,7 @@ void TenantRegistry::Opened(Entry& entry,
   LETHE_CHECK(entry.counted);
   bytes_ += size.bytes - entry.bytes;
   entry.bytes = size.bytes;
+  entry.size = size;
   entry.state = State::kOpen;
   entry.depth = facts.has_value() ? Depth::kLog : Depth::kMemories;
   entry.tenant = std::move(tenant);
@@ -590,9 +633,12 @@ absl::Status TenantRegistry::OpeningFailed(Entry& entry, const absl::Status& sta
 
 absl::Status TenantRegistry::Quarantined(const Entry& entry) const {
   const auto left = std::chrono::ceil<std::chrono::seconds>(entry.retry - Clock::now());
-  return absl::UnavailableError(absl::StrCat(
-      "tenant: could not be opened and is quarantined; the server's log says why; a call in ",
-      std::max<int64_t>(1, left.count()), " s tries again"));
+  const int64_t seconds = std::max<int64_t>(1, left.count());
+  return WithRetryDelay(
+      absl::UnavailableError(absl::StrCat(
+          "tenant: could not be opened and is quarantined; the server's log says why; a call in ",
+          seconds, " s tries again")),
+      absl::Seconds(seconds));
 }
 
 }  // namespace lethe::service

@@ -178,6 +178,26 @@ class TenantRegistry {
   };
   Counts counts() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // For whoever shows it. Tokens and memories are of the open tenants as of their last change;
+  // certificates of all tenants of which something is known. Opens nothing and is no use of a
+  // tenant. Cost O(tenants), under the lock.
+  struct Load {
+    std::string name;
+    Tenant::Size size;
+    uint64_t certificates = 0;
+  };
+  struct Stats {
+    size_t tenants = 0;
+    size_t open = 0;  // with their memories
+    size_t quarantined = 0;
+    size_t waiting = 0;
+    uint64_t bytes = 0;
+    Tenant::Size sum;
+    uint64_t certificates = 0;
+    std::vector<Load> largest;  // open ones with the most tokens, at most `largest` of them
+  };
+  Stats stats(size_t largest) const ABSL_LOCKS_EXCLUDED(mutex_);
+
  private:
   friend class TenantHold;
   struct Entry;

@@ -36,6 +36,7 @@ struct TenantRegistry::Entry : std::enable_shared_from_this<TenantRegistry::Entr
   Depth depth = Depth::kMemories;  // kOpen: with what
   bool counted = false;            // in count_ and, with `bytes`, in bytes_
   uint64_t bytes = 0;
+  Tenant::Size size;               // kOpen: as of its last change
   std::shared_ptr<Tenant> tenant;  // kOpen
   size_t holds = 0;
   size_t waiting = 0;

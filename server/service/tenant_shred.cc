@@ -93,7 +93,7 @@ absl::Status Tenant::Shred(std::span<const store::PendingErasure> pending) {
   LETHE_ASSIGN_OR_RETURN(const store::CertificateAppend certificate,
                          SignForStore(body, head, *signer_, nullptr, "", "", now));
   LETHE_RETURN_IF_ERROR(store_->AppendShredded(certificate, through));
-  certificate_count_.fetch_add(1);
+  CountAppend();
   options_.log->Write(LogLevel::kInfo, "shredded",
                       {{"tenant", record_.name},
                        {"keys", static_cast<int64_t>(destruction.keys)},
@@ -180,7 +180,9 @@ absl::StatusOr<DeleteTenantReply> Tenant::FinishClosingOnce() {
   if (const absl::Status status = store_->FinishClose(certificate); !status.ok()) {
     return Unfinished("close_failed", status);
   }
-  certificate_count_.store(head.count + 1);
+  certificate_count_.store(head.count);
+  CountAppend();
+  options_.counters->erased += begun->erased;
   store_.reset();  // so that the folder can be moved
   closed_.store(true);
   DeleteTenantReply reply;

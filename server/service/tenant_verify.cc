@@ -32,6 +32,7 @@ double Deviation(const svdd::Snapshot& served, const svdd::Snapshot& refit) {
 }  // namespace
 
 void Tenant::LogFailedCheck(const Memory& memory) const {
+  ++options_.counters->failed_checks;
   options_.log->Write(LogLevel::kError, "check_failed",
                       {{"tenant", record_.name}, {"memory", memory.name}});
 }
@@ -100,6 +101,7 @@ absl::StatusOr<VerifyReply> Tenant::Verify(absl::string_view memory_name, const 
   }
   LETHE_ASSIGN_OR_RETURN(const store::CertificateRecord record,
                          AppendAlone(std::move(body), head, nullptr, memory.get(), now));
+  options_.counters->Add(reply.verdict);
   LETHE_RETURN_IF_ERROR(renewed);
   reply.certificate_id = record.id;
   reply.sequence = record.sequence;

@@ -15,7 +15,8 @@ namespace lethe::service {
 absl::StatusOr<std::vector<InsertReply>> Tenant::Insert(
     absl::string_view memory_name,
     std::vector<std::vector<TokenInput>> batches,
-    const CallOptions& call) {
+    const CallOptions& call,
+    const TenantQuotas& quotas) {
   size_t total = 0;
   for (const std::vector<TokenInput>& batch : batches) {
     LETHE_RETURN_IF_ERROR(CheckBatchSize("tokens", batch.size()));
@@ -27,6 +28,7 @@ absl::StatusOr<std::vector<InsertReply>> Tenant::Insert(
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   InsertPlan plan = PlanInsert(*memory->state, memory->next_handle, std::move(batches));
   if (!plan.accepted.empty()) {
+    LETHE_RETURN_IF_ERROR(CheckRoom(plan.accepted, quotas));
     // Whatever ends this call before the store has committed, an exception included, must not leave
     // a state behind that differs from the stored rows.
     absl::Cleanup drop_state = [&memory] { memory->state.reset(); };
@@ -44,6 +46,7 @@ absl::StatusOr<std::vector<InsertReply>> Tenant::Insert(
     }
     memory->next_handle = next_handle;
     PublishNext(*memory);
+    options_.counters->inserted += plan.accepted.size();
     std::move(drop_state).Cancel();
   }
   const std::shared_ptr<const Published> state = memory->published.Get();
@@ -56,6 +59,26 @@ absl::StatusOr<std::vector<InsertReply>> Tenant::Insert(
                        {"memory", memory->name},
                        {"tokens", static_cast<int64_t>(plan.accepted.size())}});
   return std::move(plan.replies);
+}
+
+absl::Status Tenant::CheckRoom(const std::vector<AcceptedToken>& tokens,
+                               const TenantQuotas& quotas) {
+  if (const uint64_t most = quotas[Quota::kTokens]; most != 0) {
+    if (EstimateSize().tokens + tokens.size() > most) {
+      return QuotaExceeded(Quota::kTokens, most, options_.counters);
+    }
+  }
+  const uint64_t most = quotas[Quota::kBytes];
+  if (most == 0) return absl::OkStatus();
+  uint64_t bytes = 0;
+  for (const AcceptedToken& token : tokens) {
+    bytes += token.content.payload.size() +
+             sizeof(double) * (token.content.key.size() + token.content.value.size());
+  }
+  const absl::StatusOr<uint64_t> used = store_->UsedBytes();
+  if (!used.ok()) return StoreFailed(nullptr, used.status());
+  if (*used + bytes <= most) return absl::OkStatus();
+  return QuotaExceeded(Quota::kBytes, most, options_.counters);
 }
 
 absl::StatusOr<DescribeReply> Tenant::Describe(absl::string_view memory_name,
@@ -73,8 +96,7 @@ absl::StatusOr<DescribeReply> Tenant::Describe(absl::string_view memory_name,
     absl::Status status = memory->state->Check();
     if (status.ok()) status = CompareWithRefit(*memory, &comparison);
     if (!status.ok()) {
-      options_.log->Write(LogLevel::kError, "check_failed",
-                          {{"tenant", record_.name}, {"memory", memory->name}});
+      LogFailedCheck(*memory);
       memory->state.reset();
       return status;
     }

@@ -8,6 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/service/retry_delay.h"
 
 namespace lethe::service {
 
@@ -18,7 +20,9 @@ class WriteTicket {
   static absl::StatusOr<WriteTicket> Take(std::atomic<int>* writes, int limit) {
     if (writes->fetch_add(1) >= limit) {
       writes->fetch_sub(1);
-      return absl::ResourceExhaustedError("too many writes are waiting; try again later");
+      return WithRetryDelay(
+          absl::ResourceExhaustedError("too many writes are waiting; try again later"),
+          absl::Milliseconds(200));
     }
     return WriteTicket(writes);
   }

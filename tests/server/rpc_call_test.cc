@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -74,8 +75,10 @@ class RpcCallTest : public RpcTest {
     close(fd_);
   }
   void Serve(absl::Duration slow) {
+    slow_ = absl::ToInt64Milliseconds(slow);
     ServerOptions options;
-    options.hooks = {.observer = &observer_, .log = log_.get(), .lines = &lines_, .slow = slow};
+    options.hooks = {
+        .observer = &observer_, .log = log_.get(), .lines = &lines_, .slow_milliseconds = &slow_};
     StartServer(options);
   }
   std::vector<nlohmann::json> Lines(const std::string& event) {
@@ -122,6 +125,7 @@ class RpcCallTest : public RpcTest {
   int fd_ = -1;
   std::unique_ptr<service::EventLog> log_;
   LineLimit lines_;
+  std::atomic<int64_t> slow_{0};
   CountingObserver observer_;
 };
 

@@ -119,6 +119,7 @@ class HookedStore final : public TenantStore {
   absl::Status AppendCertificate(const store::CertificateAppend& certificate) override {
     return Around("AppendCertificate", [&] { return inner_->AppendCertificate(certificate); });
   }
+  absl::StatusOr<uint64_t> UsedBytes() override { return inner_->UsedBytes(); }
   absl::StatusOr<store::TenantCopy> CopyTo(const std::string& path) override {
     return Around("CopyTo", [&] { return inner_->CopyTo(path); });
   }
