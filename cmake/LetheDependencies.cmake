@@ -13,6 +13,10 @@ find_package(nlohmann_json 3.11 CONFIG REQUIRED)
 find_package(CLI11 2.1 CONFIG REQUIRED)
 find_package(tomlplusplus 3.3 CONFIG REQUIRED)
 
+# By pkg-config: its CMake file also wants the HTTP server that comes with the whole library.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(prometheus_cpp REQUIRED IMPORTED_TARGET GLOBAL prometheus-cpp-core)
+
 find_library(LETHE_MPFR_LIBRARY mpfr REQUIRED)
 find_library(LETHE_GMP_LIBRARY gmp REQUIRED)
 find_path(LETHE_MPFR_INCLUDE mpfr.h REQUIRED)

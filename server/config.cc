@@ -71,6 +71,17 @@ absl::Status CheckAddress(absl::string_view flag,
 absl::Status Validate(const Config& config) {
   LETHE_RETURN_IF_ERROR(CheckAddress("--listen", config.listen, "read and erase",
                                      config.allow_insecure_non_loopback));
+  if (!config.metrics_listen.empty()) {
+    LETHE_ASSIGN_OR_RETURN(const HostPort address,
+                           ParseHostPort("--metrics-listen", config.metrics_listen));
+    if (!IsLoopback(address.host) && !config.metrics_beyond_loopback) {
+      return absl::InvalidArgumentError(
+          "--metrics-listen: this address can be reached from other machines, and metrics are "
+          "neither encrypted nor guarded: they hold nothing of a token, but they tell how much "
+          "there is and what is done with it. Listen on 127.0.0.1, or give "
+          "--metrics-beyond-loopback if only those who may know can reach it");
+    }
+  }
   if (config.http_listen.empty()) return absl::OkStatus();
   return CheckAddress("--http-listen", config.http_listen, "read and erase",
                       config.allow_insecure_non_loopback);

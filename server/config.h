@@ -11,8 +11,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "audit/witness.h"
 #include "server/service/event_log.h"
+#include "server/service/quotas.h"
 
 namespace lethe::server {
 
@@ -37,6 +39,16 @@ struct Config {
   // Bytes; 0 for none.
   uint64_t ballast = uint64_t{64} << 20;
   service::LogLevel log_level = service::LogLevel::kInfo;
+  // Empty for nowhere.
+  std::string metrics_listen;
+  bool metrics_beyond_loopback = false;
+  uint64_t metrics_tenants = 0;
+  service::QuotaSettings quotas = {};
+  absl::Duration slow_call = absl::Seconds(1);
+  absl::Duration drain_delay = absl::ZeroDuration();
+  absl::Duration drain_timeout = absl::Seconds(25);
+  // 0: none.
+  absl::Duration max_connection_age = absl::ZeroDuration();
 };
 
 // What no option can say by itself. INVALID_ARGUMENT begins with the flag: an address beyond

@@ -2,10 +2,10 @@
 #include <fcntl.h>
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
-#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
@@ -23,8 +24,12 @@
 #include "server/http/call_routes.h"
 #include "server/http/http_listener.h"
 #include "server/http/log_routes.h"
+#include "server/http/metrics_routes.h"
 #include "server/http/openapi.h"
+#include "server/lifecycle.h"
 #include "server/limits.h"
+#include "server/metrics/metrics.h"
+#include "server/reload.h"
 #include "server/rpc/server.h"
 #include "server/service/event_log.h"
 #include "server/service/service.h"
@@ -33,7 +38,10 @@ namespace lethe::server {
 namespace {
 
 constexpr int kExitUsage = 64;  // EX_USAGE
-constexpr absl::Duration kDrainGrace = absl::Seconds(20);
+// Of --drain-timeout, for calls to end by themselves; the rest is for what follows.
+constexpr double kGraceShare = 0.8;
+constexpr absl::Duration kFolderPeriod = absl::Seconds(5);
+constexpr size_t kMetricsThreads = 2;
 
 // For the log hooks of libraries, which take plain functions. Set once, before any thread starts.
 service::EventLog* library_log = nullptr;
@@ -62,15 +70,81 @@ absl::Status WritePortFile(const std::string& path, uint16_t port) {
   return absl::OkStatus();
 }
 
-sigset_t StopSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  return signals;
+// Serves GET /metrics where the settings say so; null for nowhere.
+absl::StatusOr<std::unique_ptr<http::HttpListener>> ServeMetrics(const Config& config,
+                                                                 const metrics::Metrics& metrics,
+                                                                 service::EventLog& log) {
+  if (config.metrics_listen.empty()) return nullptr;
+  LETHE_ASSIGN_OR_RETURN(const HostPort address,
+                         ParseHostPort("--metrics-listen", config.metrics_listen));
+  auto listener = std::make_unique<http::HttpListener>(
+      http::HttpOptions{.host = address.host, .port = address.port, .threads = kMetricsThreads});
+  http::AddMetricsRoute([&metrics] { return metrics.Text(); }, listener->routes());
+  LETHE_RETURN_IF_ERROR(listener->Start());
+  log.Write(service::LogLevel::kInfo, "serving_metrics",
+            {{"listen", config.metrics_listen}, {"port", int64_t{listener->port()}}});
+  return listener;
 }
 
-absl::Status Serve(const Config& config,
+// Health follows whether files can be written: a server that cannot keep anything should get no
+// calls. Lines in the log where that changes.
+class FolderWatch {
+ public:
+  FolderWatch(service::Service* service,
+              rpc::RpcServer* server,
+              metrics::Metrics* metrics,
+              service::EventLog* log)
+      : service_(service),
+        server_(server),
+        metrics_(metrics),
+        log_(log),
+        look_(kFolderPeriod, [this] { Look(); }) {}
+
+ private:
+  void Look() {
+    const absl::Status status = service_->CheckFolders();
+    if (status.ok() == writable_) return;
+    writable_ = status.ok();
+    if (writable_) {
+      log_->Write(service::LogLevel::kInfo, "folders_writable", {});
+    } else {
+      log_->Write(service::LogLevel::kError, "folders_failed",
+                  {{"message", std::string(status.message())}});
+    }
+    server_->SetServing(writable_);
+    metrics_->SetServing(writable_);
+    metrics_->SetFoldersWritable(writable_);
+  }
+
+  service::Service* const service_;
+  rpc::RpcServer* const server_;
+  metrics::Metrics* const metrics_;
+  service::EventLog* const log_;
+  bool writable_ = true;  // of the thread below
+  Periodically look_;     // last: its thread uses the rest
+};
+
+// New settings from where the first came from. Those that are wrong change nothing.
+void Reload(const std::vector<std::string>& arguments,
+            const Reloader& reloader,
+            const Config& present,
+            metrics::Metrics& metrics,
+            service::EventLog& log) {
+  absl::StatusOr<CommandLine> next = ParseCommandLine(arguments);
+  absl::Status status = next.status();
+  if (status.ok()) status = reloader.Apply(next->config);
+  metrics.Reloaded(status.ok());
+  if (!status.ok()) {
+    log.Write(service::LogLevel::kError, "reload_refused",
+              {{"message", std::string(status.message())}});
+    return;
+  }
+  log.Write(service::LogLevel::kInfo, "reloaded",
+            {{"need_restart", absl::StrJoin(NeedRestart(present, next->config), " ")}});
+}
+
+absl::Status Serve(const std::vector<std::string>& arguments,
+                   const Config& config,
                    const service::RegistryLimits& limits,
                    service::EventLog& log) {
   const absl::Time begin = absl::Now();
@@ -83,17 +157,22 @@ absl::Status Serve(const Config& config,
   service_options.tenant.log = &log;
   service_options.limits = limits;
   service_options.ballast_bytes = config.ballast;
+  service_options.quotas = config.quotas;
+  Signals signals;
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<service::Service> service,
                          service::Service::Open(service_options));
   // Until here a signal ended the process at once, which is as safe as kill -9 and does not make
   // anybody wait for a long start. From here they wait for sigwait. Blocked before gRPC starts its
   // threads, which inherit this; opening the service starts none.
-  const sigset_t stop_signals = StopSignals();
-  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+  signals.BlockStops();
+  metrics::Metrics metrics(service.get(), &log, {.tenants = config.metrics_tenants});
   rpc::ServerOptions rpc_options;
   rpc_options.listen = config.listen;
+  rpc_options.max_connection_age = config.max_connection_age;
   calls::LineLimit call_lines;
-  rpc_options.hooks = {.log = &log, .lines = &call_lines};
+  std::atomic<int64_t> slow_call = absl::ToInt64Milliseconds(config.slow_call);
+  rpc_options.hooks = {
+      .observer = &metrics, .log = &log, .lines = &call_lines, .slow_milliseconds = &slow_call};
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::RpcServer> server,
                          rpc::RpcServer::Start(service.get(), rpc_options));
   std::unique_ptr<http::HttpListener> http;
@@ -109,6 +188,20 @@ absl::Status Serve(const Config& config,
     log.Write(service::LogLevel::kInfo, "serving_http",
               {{"listen", config.http_listen}, {"port", int64_t{http->port()}}});
   }
+  LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<http::HttpListener> metrics_listener,
+                         ServeMetrics(config, metrics, log));
+  auto watch = std::make_unique<FolderWatch>(service.get(), server.get(), &metrics, &log);
+  Reloader reloader;
+  reloader.Add("log-level", [&log](const Config& next) -> absl::StatusOr<std::function<void()>> {
+    return [&log, level = next.log_level] { log.SetLevel(level); };
+  });
+  reloader.Add("quota", [&service](const Config& next) -> absl::StatusOr<std::function<void()>> {
+    return [&service, quotas = next.quotas] { service->quotas().Set(quotas); };
+  });
+  reloader.Add(
+      "slow-call", [&slow_call](const Config& next) -> absl::StatusOr<std::function<void()>> {
+        return [&slow_call, time = next.slow_call] { slow_call = absl::ToInt64Milliseconds(time); };
+      });
   if (!config.port_file.empty()) {
     LETHE_RETURN_IF_ERROR(WritePortFile(config.port_file, server->port()));
   }
@@ -122,14 +215,22 @@ absl::Status Serve(const Config& config,
              {"memory_limit", static_cast<int64_t>(limits.max_bytes)},
              {"start_seconds", absl::ToDoubleSeconds(absl::Now() - begin)}});
 
-  int signal = 0;
-  sigwait(&stop_signals, &signal);
-  log.Write(service::LogLevel::kInfo, "stopping", {{"signal", int64_t{signal}}});
-  // From here a second signal ends the process at once.
-  pthread_sigmask(SIG_UNBLOCK, &stop_signals, nullptr);
+  int signal = signals.Wait();
+  for (; signal == SIGHUP; signal = signals.Wait()) {
+    Reload(arguments, reloader, config, metrics, log);
+  }
+  log.Write(
+      service::LogLevel::kInfo, "stopping",
+      {{"signal", int64_t{signal}}, {"delay_seconds", absl::ToDoubleSeconds(config.drain_delay)}});
+  EndAfter(config.drain_delay + config.drain_timeout);
+  signals.UnblockStops();
+  watch.reset();
+  server->SayNotServing();
+  metrics.SetServing(false);
+  absl::SleepFor(config.drain_delay);
   server->BeginDrain();
   if (http != nullptr) http->Stop();
-  server->Drain(kDrainGrace);
+  server->Drain(kGraceShare * config.drain_timeout);
   LETHE_RETURN_IF_ERROR(service->Checkpoint());
   log.Write(service::LogLevel::kInfo, "stopped", {});
   return absl::OkStatus();
@@ -168,7 +269,7 @@ int Main(const std::vector<std::string>& arguments) {
     log.Write(service::LogLevel::kWarning, "unknown_variable", {{"message", warning}});
   }
 
-  const absl::Status status = Serve(config, *limits, log);
+  const absl::Status status = Serve(arguments, config, *limits, log);
   if (status.ok()) return 0;
   log.Write(
       service::LogLevel::kError, "failed",

@@ -12,9 +12,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "core/base/status_macros.h"
 #include "core/program/toml_file.h"
 #include "server/limits.h"
+#include "server/quota_text.h"
 
 namespace lethe::server {
 namespace {
@@ -160,6 +162,30 @@ Option Number(std::string name,
   return WithDefault(std::move(option), std::move(default_text));
 }
 
+Option Time(std::string name,
+            absl::Duration Config::*member,
+            absl::Duration least,
+            absl::Duration most,
+            std::string help,
+            std::string default_text = "") {
+  Option option{std::move(name), Option::Kind::kDuration, "TIME", std::move(help)};
+  option.set = [member, least, most](Where where, const Texts& texts,
+                                     Config& config) -> absl::Status {
+    absl::Duration duration;
+    if (!absl::ParseDuration(texts[0], &duration) || duration < least || duration > most) {
+      return Bad(where,
+                 absl::StrCat("must be a time such as 500ms, 30s or 1h30m, from ",
+                              absl::FormatDuration(least), " to ", absl::FormatDuration(most)));
+    }
+    config.*member = duration;
+    return absl::OkStatus();
+  };
+  option.show = [member](const Config& config) {
+    return TomlText(absl::FormatDuration(config.*member));
+  };
+  return WithDefault(std::move(option), std::move(default_text));
+}
+
 using BytesCheck = std::function<absl::Status(Where, uint64_t)>;
 
 template <typename T>
@@ -240,6 +266,22 @@ std::string ShowWitnesses(const Config& config) {
                       "]");
 }
 
+absl::Status SetQuotas(Where where, const Texts& texts, Config& config) {
+  LETHE_ASSIGN_OR_RETURN(config.quotas, ParseQuotas(where, texts));
+  return absl::OkStatus();
+}
+
+std::string ShowQuotas(const Config& config) {
+  const std::vector<std::string> texts = FormatQuotas(config.quotas);
+  if (texts.empty()) return "";
+  return absl::StrCat("[",
+                      absl::StrJoin(texts, ", ",
+                                    [](std::string* out, const std::string& text) {
+                                      absl::StrAppend(out, TomlText(text));
+                                    }),
+                      "]");
+}
+
 std::vector<Option> MakeOptions() {
   using service::LogLevel;
   return {
@@ -288,6 +330,34 @@ std::vector<Option> MakeOptions() {
               {"warning", LogLevel::kWarning},
               {"error", LogLevel::kError}},
              "Lowest level of the log on stderr: debug, info, warning or error."),
+      Time("slow-call", &Config::slow_call, absl::ZeroDuration(), absl::Hours(24),
+           "Calls that take longer get a line in the log at warning; not streams."),
+      Text("metrics-listen", "HOST:PORT", &Config::metrics_listen,
+           "Address and port where GET /metrics is answered for Prometheus.", "nowhere",
+           CheckAddressOrNone),
+      Switch("metrics-beyond-loopback", &Config::metrics_beyond_loopback,
+             "Serve metrics, unguarded, on an address that other machines can reach."),
+      Number("metrics-tenants", &Config::metrics_tenants, {.least = 0, .most = 1000},
+             "So many open tenants, those with the most tokens, are shown by name in the metrics."),
+      {"quota", Option::Kind::kList, "QUOTA",
+       "What a tenant may keep and how often it may call, as TENANT:NAME=VALUE,... with * for "
+       "every "
+       "tenant that has no entry; names are tokens, memories, bytes, streams, and a second "
+       "inserts, "
+       "queries, erasures; 0 is no bound. May be repeated.",
+       "", SetQuotas, ShowQuotas},
+      Time("drain-delay", &Config::drain_delay, absl::ZeroDuration(), absl::Hours(1),
+           "After SIGTERM, how long calls are still taken while health says NOT_SERVING, so that "
+           "load balancers look elsewhere."),
+      Time(
+          "drain-timeout", &Config::drain_timeout, absl::Seconds(1), absl::Hours(1),
+          "How long an orderly stop may take behind that delay; calls that still run are cancelled "
+          "before it is over."),
+      Time(
+          "max-connection-age", &Config::max_connection_age, absl::ZeroDuration(),
+          absl::Hours(24 * 30),
+          "A connection is asked to end after so long, and its calls are cancelled a minute later; "
+          "0 for never."),
   };
 }
 

@@ -145,9 +145,10 @@ constexpr std::array kMethods = {
            .scope = Scope::kListed,
            .roles = kEverybody},
 
-    // Routes of HTTP that are no RPC (server/http/router.h). The logs are public by design, and so
-    // is
-    // what the server can do.
+    // Routes of HTTP that are no RPC (server/http/router.h). Metrics have an address of their own,
+    // where nothing else is served; the logs are public by design, and so is what the server can
+    // do.
+    Open("GET /metrics"),
     Open("GET /openapi.json"),
     Open("GET /v1/tenants/{tenant}/log/checkpoint"),
     Open("GET /v1/tenants/{tenant}/log/keys"),
