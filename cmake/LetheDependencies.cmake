@@ -24,6 +24,13 @@ add_library(lethe_mpfr INTERFACE)
 target_include_directories(lethe_mpfr SYSTEM INTERFACE "${LETHE_MPFR_INCLUDE}")
 target_link_libraries(lethe_mpfr INTERFACE "${LETHE_MPFR_LIBRARY}" "${LETHE_GMP_LIBRARY}")
 
+# Not by pkg-config: Debian's cjose.pc wants the headers of jansson, which nobody here includes.
+find_library(LETHE_CJOSE_LIBRARY cjose REQUIRED)
+find_path(LETHE_CJOSE_INCLUDE cjose/cjose.h REQUIRED)
+add_library(lethe_cjose INTERFACE)
+target_include_directories(lethe_cjose SYSTEM INTERFACE "${LETHE_CJOSE_INCLUDE}")
+target_link_libraries(lethe_cjose INTERFACE "${LETHE_CJOSE_LIBRARY}")
+
 if(LETHE_TESTS)
   find_package(GTest 1.12 CONFIG REQUIRED)
 endif()

@@ -11,7 +11,7 @@ packages=(
   g++ cmake ninja-build ccache mold
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libeigen3-dev libsqlite3-dev libssl-dev libmpfr-dev libgmp-dev
-  nlohmann-json3-dev libcli11-dev libtomlplusplus-dev pkg-config
+  nlohmann-json3-dev libcjose-dev libcli11-dev libtomlplusplus-dev pkg-config
   prometheus-cpp-dev
   libboost-dev libgtest-dev libgmock-dev libbenchmark-dev libsvm-dev openssl sqlite3
   python3-yaml

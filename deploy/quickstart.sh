@@ -158,7 +158,7 @@ lethed_stop || die "lethed did not end by itself"
 
 step "Done in $SECONDS s; the server is stopped. To go on:"
 cat <<TEXT
-  $bin/lethed --data $data &
+  $bin/lethed --data $data --insecure-loopback &
   export LETHE_TENANT=clinic LETHE_MEMORY=visits
   $bin/lethe memory describe
   $bin/lethe certificate show 0

@@ -33,8 +33,17 @@ constexpr char kConfigFlag[] = "--config";
 constexpr char kConfigVariable[] = "LETHE_CONFIG";
 
 // Variables of the command line `lethe`, which people set in the same shell.
-constexpr const char* kClientVariables[] = {"LETHE_ADDRESS", "LETHE_TENANT", "LETHE_MEMORY",
-                                            "LETHE_PROFILE"};
+constexpr const char* kClientVariables[] = {"LETHE_ADDRESS",
+                                            "LETHE_TENANT",
+                                            "LETHE_MEMORY",
+                                            "LETHE_PROFILE",
+                                            "LETHE_TLS",
+                                            "LETHE_CA",
+                                            "LETHE_CLIENT_CERTIFICATE",
+                                            "LETHE_CLIENT_KEY",
+                                            "LETHE_SERVER_NAME",
+                                            "LETHE_TOKEN",
+                                            "LETHE_TOKEN_FILE"};
 
 // Options one below the other, with wrapped text: the formatter that ships with CLI11 does not
 // wrap.

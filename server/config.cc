@@ -50,27 +50,40 @@ bool IsLoopback(absl::string_view host) {
 
 namespace {
 
-// `harm`: what a stranger could do there.
-absl::Status CheckAddress(absl::string_view flag,
-                          absl::string_view text,
-                          absl::string_view harm,
-                          bool allow_insecure_non_loopback) {
+absl::Status CheckTls(const Config& config) {
+  if (config.tls_certificate.empty() != config.tls_key.empty()) {
+    return absl::InvalidArgumentError(config.tls_key.empty()
+                                          ? "--tls-certificate: wants --tls-key, its key, beside it"
+                                          : "--tls-key: wants --tls-certificate beside it");
+  }
+  if (!config.tls_client_ca.empty() && config.tls_certificate.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls-client-ca: clients show certificates over TLS only; wants --tls-certificate and "
+        "--tls-key");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckListen(absl::string_view flag, const std::string& text, const Config& config) {
   LETHE_ASSIGN_OR_RETURN(const HostPort address, ParseHostPort(flag, text));
-  if (IsLoopback(address.host) || allow_insecure_non_loopback) return absl::OkStatus();
+  const bool loopback = IsLoopback(address.host);
+  if (config.insecure_loopback && !loopback) {
+    return absl::InvalidArgumentError(absl::StrCat("--insecure-loopback: ", flag,
+                                                   " is an address that other machines can reach"));
+  }
+  const bool guarded = !config.tls_certificate.empty() && !config.access.empty();
+  if (guarded || config.insecure_loopback) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      flag,
-      ": this address can be reached from other machines, and this version has neither TLS nor "
-      "access control, so anyone on the network could ",
-      harm,
-      ". Listen on 127.0.0.1, or give --allow-insecure-non-loopback if something in front of the "
-      "server protects it"));
+      flag, ": wants --tls-certificate, --tls-key and --access",
+      loopback ? "; or --insecure-loopback, where every program on this machine may read and erase"
+               : ", since other machines can reach this address"));
 }
 
 }  // namespace
 
 absl::Status Validate(const Config& config) {
-  LETHE_RETURN_IF_ERROR(CheckAddress("--listen", config.listen, "read and erase",
-                                     config.allow_insecure_non_loopback));
+  LETHE_RETURN_IF_ERROR(CheckTls(config));
+  LETHE_RETURN_IF_ERROR(CheckListen("--listen", config.listen, config));
   if (!config.metrics_listen.empty()) {
     LETHE_ASSIGN_OR_RETURN(const HostPort address,
                            ParseHostPort("--metrics-listen", config.metrics_listen));
@@ -83,8 +96,7 @@ absl::Status Validate(const Config& config) {
     }
   }
   if (config.http_listen.empty()) return absl::OkStatus();
-  return CheckAddress("--http-listen", config.http_listen, "read and erase",
-                      config.allow_insecure_non_loopback);
+  return CheckListen("--http-listen", config.http_listen, config);
 }
 
 }  // namespace lethe::server

@@ -26,7 +26,17 @@ struct Config {
   std::string listen = "127.0.0.1:7421";
   // Empty for nowhere.
   std::string http_listen;
-  bool allow_insecure_non_loopback = false;
+  // The files of TLS; without a certificate none.
+  std::string tls_certificate;
+  std::string tls_key;
+  std::string tls_client_ca;
+  bool tls_client_certificates_required = true;
+  // The access file; empty: no access control.
+  std::string access;
+  // Neither TLS nor access control are wanted, and only this machine is served.
+  bool insecure_loopback = false;
+  // Empty for "operations.log" in the data folder.
+  std::string operations_log;
   // Empty for none.
   std::string port_file;
   std::string origin = "lethe.local";
@@ -51,9 +61,9 @@ struct Config {
   absl::Duration max_connection_age = absl::ZeroDuration();
 };
 
-// What no option can say by itself. INVALID_ARGUMENT begins with the flag: an address beyond
-// loopback without the flag that allows it. Whether the machine can keep the limits is
-// TenantLimits's to say (limits.h).
+// What no option can say by itself. INVALID_ARGUMENT begins with the flag: an address that needs
+// TLS and access control and has them not, half of the files of TLS. Whether the machine can keep
+// the limits is TenantLimits's to say (limits.h).
 absl::Status Validate(const Config& config);
 
 struct HostPort {

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,7 @@
 #include "server/calls/served_call.h"
 #include "server/command_line.h"
 #include "server/config.h"
+#include "server/guard.h"
 #include "server/http/call_routes.h"
 #include "server/http/http_listener.h"
 #include "server/http/log_routes.h"
@@ -146,6 +148,7 @@ void Reload(const std::vector<std::string>& arguments,
 absl::Status Serve(const std::vector<std::string>& arguments,
                    const Config& config,
                    const service::RegistryLimits& limits,
+                   std::unique_ptr<Guard> guard,
                    service::EventLog& log) {
   const absl::Time begin = absl::Now();
   service::ServiceOptions service_options;
@@ -167,20 +170,27 @@ absl::Status Serve(const std::vector<std::string>& arguments,
   signals.BlockStops();
   metrics::Metrics metrics(service.get(), &log, {.tenants = config.metrics_tenants});
   rpc::ServerOptions rpc_options;
+  LETHE_RETURN_IF_ERROR(guard->Open(service.get(), &log));
   rpc_options.listen = config.listen;
+  rpc_options.credentials = guard->grpc_credentials();
   rpc_options.max_connection_age = config.max_connection_age;
   calls::LineLimit call_lines;
   std::atomic<int64_t> slow_call = absl::ToInt64Milliseconds(config.slow_call);
-  rpc_options.hooks = {
-      .observer = &metrics, .log = &log, .lines = &call_lines, .slow_milliseconds = &slow_call};
+  rpc_options.hooks = {.gate = guard->gate(),
+                       .observer = &metrics,
+                       .log = &log,
+                       .lines = &call_lines,
+                       .slow_milliseconds = &slow_call};
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::RpcServer> server,
                          rpc::RpcServer::Start(service.get(), rpc_options));
   std::unique_ptr<http::HttpListener> http;
   if (!config.http_listen.empty()) {
     LETHE_ASSIGN_OR_RETURN(const HostPort address,
                            ParseHostPort("--http-listen", config.http_listen));
-    http = std::make_unique<http::HttpListener>(
-        http::HttpOptions{.host = address.host, .port = address.port, .hooks = rpc_options.hooks});
+    http = std::make_unique<http::HttpListener>(http::HttpOptions{.host = address.host,
+                                                                  .port = address.port,
+                                                                  .hooks = rpc_options.hooks,
+                                                                  .tls = guard->http_tls()});
     http::AddLogRoutes(service.get(), http->routes());
     http::AddCallRoutes(service.get(), http->routes());
     http::AddOpenApiRoute(http->routes());
@@ -202,6 +212,7 @@ absl::Status Serve(const std::vector<std::string>& arguments,
       "slow-call", [&slow_call](const Config& next) -> absl::StatusOr<std::function<void()>> {
         return [&slow_call, time = next.slow_call] { slow_call = absl::ToInt64Milliseconds(time); };
       });
+  guard->AddTo(reloader);
   if (!config.port_file.empty()) {
     LETHE_RETURN_IF_ERROR(WritePortFile(config.port_file, server->port()));
   }
@@ -209,6 +220,8 @@ absl::Status Serve(const std::vector<std::string>& arguments,
             {{"version", std::string(LETHE_VERSION)},
              {"listen", config.listen},
              {"port", int64_t{server->port()}},
+             {"tls", int64_t{!config.tls_certificate.empty()}},
+             {"access_control", int64_t{guard->gate()->guarded()}},
              {"data", config.data},
              {"vault", config.vault.empty() ? config.data + "/vault" : config.vault},
              {"max_open_tenants", static_cast<int64_t>(limits.max_open)},
@@ -253,6 +266,8 @@ int Main(const std::vector<std::string>& arguments) {
   const absl::StatusOr<service::RegistryLimits> limits = TenantLimits(
       config.max_open_tenants, config.memory_limit, RaiseOpenFiles(), MemoryOfMachine());
   if (!limits.ok()) return UsageError(AtOrigin(limits.status(), *command_line));
+  absl::StatusOr<std::unique_ptr<Guard>> guard = Guard::Read(config);
+  if (!guard.ok()) return UsageError(AtOrigin(guard.status(), *command_line));
   if (command_line->action == CommandLine::Action::kCheck) {
     for (const std::string& warning : command_line->warnings) {
       std::fprintf(stderr, "lethed: warning: %s\n", warning.c_str());
@@ -269,7 +284,7 @@ int Main(const std::vector<std::string>& arguments) {
     log.Write(service::LogLevel::kWarning, "unknown_variable", {{"message", warning}});
   }
 
-  const absl::Status status = Serve(arguments, config, *limits, log);
+  const absl::Status status = Serve(arguments, config, *limits, *std::move(guard), log);
   if (status.ok()) return 0;
   log.Write(
       service::LogLevel::kError, "failed",

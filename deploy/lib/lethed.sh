@@ -13,7 +13,8 @@ lethed_start() {
   local data=$1 port_file=$1.port tries
   shift
   rm -f "$port_file"
-  "$bin/lethed" --data "$data" --listen 127.0.0.1:0 --port-file "$port_file" "$@" \
+  "$bin/lethed" --data "$data" --listen 127.0.0.1:0 --port-file "$port_file" \
+    --insecure-loopback "$@" \
     >>"$data.log" 2>&1 &
   lethed_pid=$!
   for ((tries = 0; tries < 600; tries++)); do

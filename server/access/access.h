@@ -7,6 +7,7 @@
 #define LETHE_SERVER_ACCESS_ACCESS_H_
 
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -29,16 +30,27 @@ class Policy {
       absl::Time now) const = 0;
 };
 
-// Holds the policy in force.
+// Reads an access file and the key files that it names. Errors name the file and the line, never a
+// value: unknown keys, a wrong type, a bad digest, a grant that cannot be read, a file that others
+// could have written.
+absl::StatusOr<std::shared_ptr<const Policy>> LoadAccess(const std::string& path);
+
 class Access {
  public:
-  explicit Access(std::shared_ptr<const Policy> policy) : policy_(std::move(policy)) {}
+  // LoadAccess.
+  static absl::StatusOr<std::unique_ptr<Access>> Open(const std::string& path);
+  explicit Access(std::shared_ptr<const Policy> policy, std::string path = {})
+      : path_(std::move(path)), policy_(std::move(policy)) {}
   Access(const Access&) = delete;
   Access& operator=(const Access&) = delete;
 
+  void Replace(std::shared_ptr<const Policy> policy) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Reads the file again. After an error, which says why, the old policy stays in force.
+  absl::Status Reload() ABSL_LOCKS_EXCLUDED(mutex_);
   std::shared_ptr<const Policy> policy() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  const std::string path_;
   mutable Mutex mutex_;
   std::shared_ptr<const Policy> policy_ ABSL_GUARDED_BY(mutex_);
 };

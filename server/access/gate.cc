@@ -22,7 +22,9 @@ Call::Call(const Gate& gate,
            const std::function<Credentials()>& credentials)
     : gate_(gate),
       method_(method),
-      operation_{.request_id = std::move(request_id), .method = std::string(name)} {
+      operation_{.request_id = std::move(request_id),
+                 .method = std::string(name),
+                 .destroys = method != nullptr && method->effect == Effect::kDestroys} {
   const bool open = method == nullptr || method->scope == Scope::kOpen;
   if (gate.guarded() && !open) credentials_ = credentials();
 }

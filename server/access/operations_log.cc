@@ -129,9 +129,11 @@ absl::Status OperationsLog::AppendOnce(absl::string_view line) {
   return absl::OkStatus();
 }
 
-absl::Status OperationsLog::Append(absl::string_view line) {
+absl::Status OperationsLog::Append(absl::string_view line, bool make_room) {
   absl::Status status = AppendOnce(line);
-  if (!IsDiskFull(status) || !options_.make_room || !options_.make_room()) return status;
+  if (!IsDiskFull(status) || !make_room || !options_.make_room || !options_.make_room()) {
+    return status;
+  }
   return AppendOnce(line);
 }
 
@@ -159,7 +161,7 @@ absl::Status OperationsLog::Intent(const Operation& operation) {
     MutexLock lock(mutex_);
     const absl::Time now = Now();
     CloseWindows(now).IgnoreError();
-    LETHE_RETURN_IF_ERROR(Append(TextOf(LineOf(now, "intent", operation))));
+    LETHE_RETURN_IF_ERROR(Append(TextOf(LineOf(now, "intent", operation)), operation.destroys));
     file = file_;
   }
   // Without the lock: the kernel makes one of several that wait.
@@ -176,7 +178,7 @@ absl::Status OperationsLog::Outcome(const Operation& operation,
   Json line = LineOf(Now(), "outcome", operation);
   line["code"] = std::string(code);
   if (!certificate.empty()) line["certificate"] = std::string(certificate);
-  return Append(TextOf(line));
+  return Append(TextOf(line), operation.destroys);
 }
 
 absl::Status OperationsLog::Denied(const Operation& operation,

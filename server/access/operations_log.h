@@ -40,8 +40,9 @@ struct OperationsLogOptions {
   std::string path;
   uint64_t max_bytes = uint64_t{16} << 20;
   int max_files = 10;  // besides the present one
-  // Asked when the disk is full, once a line; true when there may be room now. Erasures have room
-  // that is kept for them (server/service/ballast.h), and their lines belong to them.
+  // Asked when the disk is full, once a line of what destroys; true when there may be room now.
+  // Erasures have room that is kept for them (server/service/ballast.h), and their lines belong to
+  // them.
   std::function<bool()> make_room = {};
   std::function<absl::Time()> now = {};  // a seam for tests; empty: the clock
 };
@@ -52,6 +53,7 @@ struct Operation {
   std::string caller;  // empty when nobody is known
   std::string tenant;  // empty for none
   std::string memory;
+  bool destroys = false;
 };
 
 class OperationsLog {
@@ -85,7 +87,8 @@ class OperationsLog {
   absl::Time Now() const;
   absl::Status OpenFile() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Rotate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Append(absl::string_view line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Append(absl::string_view line, bool make_room = false)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AppendOnce(absl::string_view line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lines for the windows that are over at `now`.
   absl::Status CloseWindows(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -28,18 +29,22 @@ constexpr int kLeastPingIntervalMs = 20 * 1000;
 constexpr int kPingStrikes = 2;
 constexpr std::chrono::milliseconds kLastAnswers(500);
 
-// Process-wide, and must be on before the first builder exists.
-void EnableHealthOnce() {
+// Both plugins are process-wide and must be on before the first builder exists.
+void EnablePluginsOnce() {
   static std::once_flag once;
-  std::call_once(once, [] { grpc::EnableDefaultHealthCheckService(true); });
+  std::call_once(once, [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  });
 }
 
-// Reflection for one server, not for every one of the process.
-class WithReflection final : public grpc::ServerBuilderOption {
+// Takes reflection from one server. Its library adds it to every builder of the process.
+class WithoutReflection final : public grpc::ServerBuilderOption {
  public:
   void UpdateArguments(grpc::ChannelArguments*) override {}
   void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
-    plugins->push_back(std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>());
+    const std::string name = grpc::reflection::ProtoServerReflectionPlugin().name();
+    std::erase_if(*plugins, [&](const auto& plugin) { return plugin->name() == name; });
   }
 };
 
@@ -56,15 +61,16 @@ RpcServer::RpcServer(service::Service* service, const ServerOptions& options)
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* service,
                                                             const ServerOptions& options) {
-  EnableHealthOnce();
+  EnablePluginsOnce();
   std::unique_ptr<RpcServer> server(new RpcServer(service, options));
   grpc::ResourceQuota quota("lethed");
   quota.SetMaxThreads(options.max_threads).Resize(options.memory_quota_bytes);
   grpc::ServerBuilder builder;
   builder.SetResourceQuota(quota);
   // Its handler is gRPC's own and asks no gate.
-  if (!server->HooksOf(service, options).gate->guarded())
-    builder.SetOption(std::make_unique<WithReflection>());
+  if (server->HooksOf(service, options).gate->guarded()) {
+    builder.SetOption(std::make_unique<WithoutReflection>());
+  }
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, options.max_metadata_bytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
@@ -90,7 +96,10 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* se
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   int port = 0;
   if (!options.listen.empty()) {
-    builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(
+        options.listen,
+        options.credentials != nullptr ? options.credentials : grpc::InsecureServerCredentials(),
+        &port);
   }
   builder.RegisterService(&server->tenants_);
   builder.RegisterService(&server->memories_);

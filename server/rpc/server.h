@@ -20,7 +20,9 @@ namespace lethe::rpc {
 struct ServerOptions {
   // Asked and told about every call; without a gate everybody may do everything.
   CallHooks hooks = {};
-  // "host:port", not encrypted; port 0 lets the kernel choose. Empty: reachable only through
+  // Null: not encrypted (tls.h).
+  std::shared_ptr<grpc::ServerCredentials> credentials = nullptr;
+  // "host:port"; port 0 lets the kernel choose. Empty: reachable only through
   // InProcessChannel.
   std::string listen;
   int max_receive_bytes = 16 << 20;

@@ -196,6 +196,10 @@ class Service {
   // written, synced and gone.
   absl::Status CheckFolders() const;
 
+  // Gives up the room that is kept for erasures, for what has to be written beside them. True when
+  // there may be room now (ballast.h).
+  bool MakeRoom() { return ballast_->Release(""); }
+
   // How many tenants are open, and what they take.
   TenantRegistry::Counts OpenTenantCounts() const { return registry_.counts(); }
 

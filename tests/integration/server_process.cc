@@ -27,7 +27,7 @@ absl::Status ServerProcess::Start() {
     const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (out < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0) _exit(126);
     execl(program_.c_str(), program_.c_str(), "--data", data_.c_str(), "--listen", "127.0.0.1:0",
-          "--port-file", port_file.c_str(), static_cast<char*>(nullptr));
+          "--insecure-loopback", "--port-file", port_file.c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
   const absl::Time deadline = absl::Now() + absl::Seconds(120);

@@ -24,6 +24,8 @@ class ConfigTest : public testing::Test {
   void SetUp() override {
     unsetenv("LETHE_CONFIG");
     for (const Option& option : Options()) unsetenv(option.Environment().c_str());
+    // Without TLS and access control there is no server but this one.
+    setenv("LETHE_INSECURE_LOOPBACK", "true", 1);
   }
   void TearDown() override { SetUp(); }
 
@@ -38,7 +40,7 @@ TEST_F(ConfigTest, Defaults) {
   const Config config = Parse({});
   EXPECT_EQ(config.data, "./var/lethe");
   EXPECT_EQ(config.listen, "127.0.0.1:7421");
-  EXPECT_FALSE(config.allow_insecure_non_loopback);
+  EXPECT_EQ(config.access, "");
   EXPECT_EQ(config.http_listen, "");
   EXPECT_EQ(config.port_file, "");
   EXPECT_EQ(config.origin, "lethe.local");
@@ -62,23 +64,59 @@ TEST_F(ConfigTest, FlagsWinOverTheEnvironmentWhichWinsOverDefaults) {
   EXPECT_EQ(config.listen, "[::1]:0");
 }
 
-TEST_F(ConfigTest, AddressesBeyondLoopbackNeedTheFlagThatSaysSo) {
+TEST_F(ConfigTest, WhoIsServedWithoutTlsAndAccessControl) {
+  unsetenv("LETHE_INSECURE_LOOPBACK");
+  const std::vector<std::string> tls = {"--tls-certificate=c", "--tls-key=k"};
+  const std::vector<std::string> guarded = {"--tls-certificate=c", "--tls-key=k", "--access=a"};
+  const auto with = [](std::vector<std::string> arguments, const std::string& more) {
+    arguments.push_back(more);
+    return arguments;
+  };
   for (const std::string loopback :
        {"127.0.0.1:1", "127.9.9.9:0", "localhost:7421", "[::1]:65535"}) {
-    EXPECT_EQ(Parse({"--listen", loopback}).listen, loopback);
+    const std::string listen = "--listen=" + loopback;
+    EXPECT_EQ(Parse({listen, "--insecure-loopback"}).listen, loopback);
+    EXPECT_EQ(Parse(with(guarded, listen)).listen, loopback);
+    EXPECT_EQ(Parse(with(with(tls, "--insecure-loopback"), listen)).listen, loopback);
+    EXPECT_EQ(Parse({"--access=a", "--insecure-loopback", listen}).listen, loopback);
+    for (const auto& arguments : {std::vector<std::string>{listen}, with(tls, listen),
+                                  std::vector<std::string>{"--access=a", listen}}) {
+      const auto refused = ParseCommandLine(arguments);
+      EXPECT_THAT(refused, Fails(kInvalid, "--listen"));
+      EXPECT_NE(std::string(refused.status().message()).find("--insecure-loopback"),
+                std::string::npos);
+    }
   }
   for (const std::string open :
        {"0.0.0.0:7421", "10.0.0.1:7421", "[::]:7421", "example.org:1", "127.0.0.1.example.org:1"}) {
-    const auto refused = ParseCommandLine({"--listen", open});
-    EXPECT_THAT(refused, Fails(kInvalid, "--listen")) << open;
-    EXPECT_NE(std::string(refused.status().message()).find("--allow-insecure-non-loopback"),
-              std::string::npos);
-    EXPECT_EQ(Parse({"--listen", open, "--allow-insecure-non-loopback"}).listen, open);
-    EXPECT_THAT(ParseCommandLine({"--http-listen", open}), Fails(kInvalid, "--http-listen"));
-    EXPECT_EQ(Parse({"--http-listen", open, "--allow-insecure-non-loopback"}).http_listen, open);
+    const std::string listen = "--listen=" + open;
+    EXPECT_EQ(Parse(with(guarded, listen)).listen, open);
+    EXPECT_THAT(ParseCommandLine({listen}), Fails(kInvalid, "--listen")) << open;
+    EXPECT_THAT(ParseCommandLine(with(tls, listen)), Fails(kInvalid, "--listen")) << open;
+    EXPECT_THAT(ParseCommandLine({"--access=a", listen}), Fails(kInvalid, "--listen")) << open;
+    EXPECT_THAT(ParseCommandLine({"--insecure-loopback", listen}),
+                Fails(kInvalid, "--insecure-loopback"))
+        << open;
+    EXPECT_THAT(ParseCommandLine(with(with(guarded, "--insecure-loopback"), listen)),
+                Fails(kInvalid, "--insecure-loopback"));
+    EXPECT_EQ(Parse(with(guarded, "--http-listen=" + open)).http_listen, open);
+    EXPECT_THAT(ParseCommandLine({"--insecure-loopback", "--http-listen=" + open}),
+                Fails(kInvalid, "--insecure-loopback"));
   }
-  setenv("LETHE_ALLOW_INSECURE_NON_LOOPBACK", "true", 1);
-  EXPECT_TRUE(Parse({"--listen", "0.0.0.0:1"}).allow_insecure_non_loopback);
+  setenv("LETHE_INSECURE_LOOPBACK", "true", 1);
+  EXPECT_TRUE(Parse({}).insecure_loopback);
+}
+
+TEST_F(ConfigTest, HalfOfTlsIsRefused) {
+  EXPECT_THAT(ParseCommandLine({"--tls-certificate=c"}), Fails(kInvalid, "--tls-certificate"));
+  EXPECT_THAT(ParseCommandLine({"--tls-key=k"}), Fails(kInvalid, "--tls-key"));
+  EXPECT_THAT(ParseCommandLine({"--tls-client-ca=c"}), Fails(kInvalid, "--tls-client-ca"));
+  const Config config = Parse({"--tls-certificate=c", "--tls-key=k", "--tls-client-ca=a",
+                               "--tls-client-certificates=optional"});
+  EXPECT_FALSE(config.tls_client_certificates_required);
+  EXPECT_TRUE(Parse({}).tls_client_certificates_required);
+  EXPECT_THAT(ParseCommandLine({"--tls-client-certificates=never"}),
+              Fails(kInvalid, "--tls-client-certificates"));
 }
 
 TEST_F(ConfigTest, BadValuesNameTheirFlag) {

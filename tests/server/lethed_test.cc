@@ -69,7 +69,8 @@ TEST_F(LethedTest, ASignalDuringStartUpEndsItAtOnce) {
     const std::string page(4096, '\n');
     while (write(pipe, page.data(), page.size()) > 0) {
     }
-    Daemon daemon(folder.path(), {"--data", folder.path() + "/data", "--listen", "127.0.0.1:0"});
+    Daemon daemon(folder.path(), {"--data", folder.path() + "/data", "--listen", "127.0.0.1:0",
+                                  "--insecure-loopback"});
     const std::string key = folder.path() + "/data/keys/signing.pem";
     for (int tries = 0; tries < 1000 && access(key.c_str(), F_OK) != 0; ++tries) {
       absl::SleepFor(absl::Milliseconds(10));
@@ -138,7 +139,7 @@ TEST_F(LethedTest, BadFlagsExitWithUsage) {
 TEST_F(LethedTest, TheSettingsFileIsReadAndCheckedWithoutTouchingData) {
   const std::string file = folder_.path() + "/lethed.toml";
   std::ofstream(file) << "data = \"" << folder_.path() << "/data\"\nlisten = \"127.0.0.1:0\"\n"
-                      << "log-level = \"warning\"\n";
+                      << "log-level = \"warning\"\ninsecure-loopback = true\n";
   for (const char* check : {"--check-config", "--print-config"}) {
     Daemon daemon(folder_.path(), {"--config", file, check});
     EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
@@ -148,7 +149,7 @@ TEST_F(LethedTest, TheSettingsFileIsReadAndCheckedWithoutTouchingData) {
   std::ofstream(file, std::ios::app) << "memory-limit = \"4096TiB\"\n";
   Daemon refused(folder_.path(), {"--config", file, "--check-config"});
   EXPECT_EQ(refused.Wait(), 64);
-  EXPECT_THAT(refused.Log(), HasSubstr(file + ":4: memory-limit: this machine"));
+  EXPECT_THAT(refused.Log(), HasSubstr(file + ":5: memory-limit: this machine"));
   setenv("LETHE_LISEN", "x", 1);
   Daemon daemon(folder_.path(), {"--config", file, "--memory-limit", "128MiB"});
   EXPECT_NE(daemon.Port(), 0) << daemon.Log();

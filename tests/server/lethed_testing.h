@@ -130,7 +130,7 @@ class Daemon {
 class LethedTest : public testing::Test {
  protected:
   std::vector<std::string> Arguments() const {
-    return {"--data", folder_.path() + "/data", "--listen", "127.0.0.1:0"};
+    return {"--data", folder_.path() + "/data", "--listen", "127.0.0.1:0", "--insecure-loopback"};
   }
 
   static void MakeMemory(const std::shared_ptr<grpc::Channel>& channel) {
