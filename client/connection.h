@@ -133,7 +133,7 @@ class Connection {
   virtual absl::StatusOr<KeyRewrap> RewrapKeys(const std::string& tenant) = 0;
 };
 
-// Over gRPC, without TLS, with the retry rules of client/retry.h. Never null and does not wait for
+// Over gRPC, with the retry rules of client/retry.h. Never null and does not wait for
 // the server: an invalid option or an unreachable server shows in the first call.
 std::shared_ptr<Connection> MakeConnection(Options options = {});
 

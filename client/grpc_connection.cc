@@ -5,17 +5,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/channel.h"
 #include "client/connection.h"
 #include "client/convert.h"
 #include "client/grpc_streams.h"
 #include "client/hedge.h"
 #include "core/base/stall_guard.h"
 #include "core/base/status_macros.h"
-#include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
-#include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
-#include "grpcpp/support/channel_arguments.h"
 #include "lethe/v1/backup_service.grpc.pb.h"
 #include "lethe/v1/certificate_service.grpc.pb.h"
 #include "lethe/v1/memory_service.grpc.pb.h"
@@ -23,24 +20,6 @@
 
 namespace lethe::client {
 namespace {
-
-constexpr int kMaxReceivedBytes = 64 << 20;
-
-int Milliseconds(absl::Duration duration) {
-  return static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(duration), 3'600'000));
-}
-
-std::shared_ptr<grpc::Channel> MakeChannel(const Options& options) {
-  grpc::ChannelArguments arguments;
-  arguments.SetUserAgentPrefix(options.user_agent);
-  arguments.SetMaxReceiveMessageSize(kMaxReceivedBytes);
-  // gRPC's own pause between connection attempts starts at a second: longer than our first retries.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
-                   std::max(Milliseconds(options.initial_backoff), 1));
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS,
-                   std::max(Milliseconds(options.max_backoff), 1));
-  return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
-}
 
 class GrpcConnection : public Connection {
  public:
@@ -51,7 +30,7 @@ class GrpcConnection : public Connection {
       : options_(std::move(options)),
         environment_(std::move(environment)),
         options_status_(Validate(options_)),
-        channel_(channel != nullptr ? std::move(channel) : MakeChannel(options_)),
+        channel_(channel != nullptr ? std::move(channel) : MakeChannel(options_, options_status_)),
         tenants_(v1::TenantService::NewStub(channel_)),
         memories_(v1::MemoryService::NewStub(channel_)),
         certificates_(v1::CertificateService::NewStub(channel_)),
@@ -428,7 +407,7 @@ class GrpcConnection : public Connection {
 
   const Options options_;
   const Environment environment_;
-  const absl::Status options_status_;
+  absl::Status options_status_;  // of the options, and of the files that they name
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::TenantService::Stub> tenants_;
   std::unique_ptr<v1::MemoryService::Stub> memories_;

@@ -1,9 +1,25 @@
 #include "client/options.h"
 
+#include "client/channel.h"
+
 namespace lethe::client {
 
 absl::Status Validate(const Options& options) {
   if (options.address.empty()) return absl::InvalidArgumentError("address: must not be empty");
+  if (options.tls.has_value() &&
+      options.tls->certificate_file.empty() != options.tls->key_file.empty()) {
+    return absl::InvalidArgumentError(options.tls->key_file.empty()
+                                          ? "certificate_file: wants its key_file beside it"
+                                          : "key_file: wants its certificate_file beside it");
+  }
+  if (!options.token.empty() && !options.token_file.empty()) {
+    return absl::InvalidArgumentError("token: either it or token_file, not both");
+  }
+  if ((!options.token.empty() || !options.token_file.empty()) && !options.tls.has_value() &&
+      !IsLoopbackAddress(options.address)) {
+    return absl::InvalidArgumentError(
+        "token: is sent over TLS, or to an address of this machine, and nowhere else");
+  }
   if (options.deadline <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("deadline: must be positive");
   }

@@ -10,8 +10,22 @@
 
 namespace lethe::client {
 
+// The files are PEM and are read when the connection is made.
+struct TlsOptions {
+  std::string ca_file;           // whom to trust; empty: the machine's authorities
+  std::string certificate_file;  // of the client, with its chain; empty: none is shown
+  std::string key_file;          // its key; with certificate_file
+  std::string server_name;       // that the server's certificate must have; empty: the address's
+};
+
 struct Options {
   std::string address = "127.0.0.1:7421";
+  // Absent: not encrypted.
+  std::optional<TlsOptions> tls = {};
+  // A bearer token that goes with each call, or the file that holds it, which is read again once a
+  // second. Only over TLS or to an address of this machine.
+  std::string token;
+  std::string token_file;
   // Of one call, all its attempts and waits together.
   absl::Duration deadline = absl::Seconds(60);
   // Attempts of one call, the first included; 1 turns retrying off.

@@ -31,6 +31,8 @@ void AddSolveCommand(CLI::App& app, Context& context, Action& action);
 void AddWitnessCommands(CLI::App& app, Context& context, Action& action);
 void AddVersionCommand(CLI::App& app, Context& context, Action& action);
 
+// `lethe access`.
+void AddAccessCommands(CLI::App& app, Context& context, Action& action);
 // `lethe profile` and `lethe completion`.
 void AddProfileCommands(CLI::App& app, Context& context, Action& action);
 void AddCompletionCommand(CLI::App& app, Context& context, Action& action);

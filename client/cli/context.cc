@@ -1,5 +1,7 @@
 #include "client/cli/context.h"
 
+#include <cstdlib>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/exit_codes.h"
@@ -10,6 +12,17 @@ client::Client Context::client() {
   if (connection_ == nullptr) {
     client::Options options;
     options.address = globals.address;
+    if (globals.tls || !globals.ca.empty() || !globals.client_certificate.empty() ||
+        !globals.client_key.empty() || !globals.server_name.empty()) {
+      options.tls = client::TlsOptions{.ca_file = globals.ca,
+                                       .certificate_file = globals.client_certificate,
+                                       .key_file = globals.client_key,
+                                       .server_name = globals.server_name};
+    }
+    options.token_file = globals.token_file;
+    // Not an option: flags show in process lists.
+    const char* token = std::getenv("LETHE_TOKEN");
+    if (options.token_file.empty() && token != nullptr) options.token = token;
     options.deadline = globals.timeout;
     options.stream_stall = globals.timeout;
     options.user_agent = "lethe-cli";

@@ -27,6 +27,12 @@ struct GlobalOptions {
   std::string tenant;
   std::string memory;
   std::string profile;
+  bool tls = false;
+  std::string ca;
+  std::string client_certificate;
+  std::string client_key;
+  std::string server_name;
+  std::string token_file;
   OutputFormat output = OutputFormat::kTable;
   absl::Duration timeout = absl::Seconds(60);
   bool quiet = false;

@@ -155,6 +155,30 @@ Program::Program(Io& io, const Connector& connector)
   app_.add_option("-m,--memory", globals.memory, "Memory (or LETHE_MEMORY)")
       ->envname("LETHE_MEMORY")
       ->type_name("NAME");
+  TakesWords(app_.add_option("--tls", tls_,
+                             "Whether to speak TLS (or LETHE_TLS; default off, and on with "
+                             "any of the next four)")
+                 ->envname("LETHE_TLS"),
+             {"on", "off"});
+  app_.add_option("--ca", globals.ca,
+                  "Certificates to trust instead of the machine's (or LETHE_CA)")
+      ->envname("LETHE_CA")
+      ->type_name("FILE");
+  app_.add_option("--client-certificate", globals.client_certificate,
+                  "Certificate to show (or LETHE_CLIENT_CERTIFICATE)")
+      ->envname("LETHE_CLIENT_CERTIFICATE")
+      ->type_name("FILE");
+  app_.add_option("--client-key", globals.client_key, "Its key (or LETHE_CLIENT_KEY)")
+      ->envname("LETHE_CLIENT_KEY")
+      ->type_name("FILE");
+  app_.add_option("--server-name", globals.server_name,
+                  "Name that the server's certificate must have (or LETHE_SERVER_NAME)")
+      ->envname("LETHE_SERVER_NAME")
+      ->type_name("NAME");
+  app_.add_option("--token-file", globals.token_file,
+                  "File with the bearer token (or LETHE_TOKEN_FILE; LETHE_TOKEN holds it itself)")
+      ->envname("LETHE_TOKEN_FILE")
+      ->type_name("FILE");
   TakesWords(app_.add_option("-o,--output", output_, "How data is printed (default table)"),
              {"table", "json", "jsonl"});
   app_.add_option("--timeout", timeout_, "Limit of one call, retries included (default 60s)")
@@ -178,6 +202,7 @@ Program::Program(Io& io, const Connector& connector)
   AddSolveCommand(app_, context_, action_);
   AddWitnessCommands(app_, context_, action_);
   AddTopCommand(app_, context_, action_);
+  AddAccessCommands(app_, context_, action_);
   AddProfileCommands(app_, context_, action_);
   AddCompletionCommand(app_, context_, action_);
   AddVersionCommand(app_, context_, action_);
@@ -189,7 +214,7 @@ int Program::SettleGlobals() {
   // What never asks a server must not fail for a profile: a shell starts with the completion, and a
   // file of profiles is put right with the help of `lethe profile`.
   const bool uses_profile = !app_.got_subcommand("profile") && !app_.got_subcommand("completion") &&
-                            !app_.got_subcommand("version");
+                            !app_.got_subcommand("version") && !app_.got_subcommand("access");
   if (uses_profile) {
     const absl::StatusOr<Profiles> profiles = ReadProfiles(app_);
     if (!profiles.ok()) return context_.FileError(profiles.status().message());
@@ -203,6 +228,7 @@ int Program::SettleGlobals() {
     }
   }
   globals.output = Formats().at(output_);
+  globals.tls = tls_ == "on";
   const absl::StatusOr<absl::Duration> duration = ParseTimeout(timeout_);
   if (!duration.ok()) return context_.UsageError(duration.status().message());
   globals.timeout = *duration;

@@ -32,6 +32,7 @@ class Program {
   Action action_;
   CLI::App app_;
   std::string output_ = "table";
+  std::string tls_ = "off";
   std::string timeout_ = "60s";
 };
 

@@ -6,9 +6,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "audit/bearer_token.h"
 #include "core/base/status_macros.h"
 #include "server/access/certificate.h"
-#include "server/access/token.h"
 
 namespace lethe::access {
 namespace {
@@ -70,15 +70,15 @@ absl::StatusOr<FilePolicy::IdentityPtr> FilePolicy::OfBearer(const std::string& 
   constexpr absl::string_view kScheme = "bearer ";  // in any case, RFC 9110
   if (!absl::StartsWithIgnoreCase(header, kScheme)) return Refused("no bearer token");
   const std::string token = header.substr(kScheme.size());
-  if (absl::StartsWith(token, kTokenPrefix)) return OfToken(token, now);
+  if (absl::StartsWith(token, audit::kBearerTokenPrefix)) return OfToken(token, now);
   LETHE_ASSIGN_OR_RETURN(Identity identity, VerifyJwt(issuers_, token, now));
   return std::make_shared<const Identity>(std::move(identity));
 }
 
 absl::StatusOr<FilePolicy::IdentityPtr> FilePolicy::OfToken(absl::string_view token,
                                                             absl::Time now) const {
-  if (!IsToken(token)) return Refused("token: not in its form");
-  const audit::Digest digest = DigestOf(token);
+  if (!audit::IsBearerToken(token)) return Refused("token: not in its form");
+  const audit::Digest digest = audit::DigestOfToken(token);
   const auto [begin, end] = tokens_.equal_range(FirstBytes(digest));
   for (auto known = begin; known != end; ++known) {
     if (!audit::EqualInConstantTime(audit::AsBytes(known->second.digest), audit::AsBytes(digest))) {

@@ -57,6 +57,7 @@ const std::vector<Row>& Table() {
       {"backup verify", {"FOLDER/backup", "--key", "VKEY"}, {}},
       {"backup restore", {"FOLDER/backup/t"}, {"RestoreBackup"}},
       {"solve", {}, {}},
+      {"access new-token", {"--name", "app-1", "--grant", "t:app"}, {}},
       {"witness key", {}, {}},
       {"witness sign", {}, {"AddCosignature"}},
       {"top", {"--once"}, {"ListTenants", "ListMemories", "Describe"}},

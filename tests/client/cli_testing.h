@@ -27,7 +27,10 @@ struct CliResult {
 class CliTest : public testing::Test {
  protected:
   CliTest() {
-    for (const char* name : {"LETHE_ADDRESS", "LETHE_TENANT", "LETHE_MEMORY", "LETHE_PROFILE"}) {
+    for (const char* name :
+         {"LETHE_ADDRESS", "LETHE_TENANT", "LETHE_MEMORY", "LETHE_PROFILE", "LETHE_TLS", "LETHE_CA",
+          "LETHE_CLIENT_CERTIFICATE", "LETHE_CLIENT_KEY", "LETHE_SERVER_NAME", "LETHE_TOKEN",
+          "LETHE_TOKEN_FILE"}) {
       unsetenv(name);
     }
     std::string pattern = (std::filesystem::temp_directory_path() / "lethe-cli-XXXXXX").string();

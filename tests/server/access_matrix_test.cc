@@ -20,13 +20,13 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "audit/bearer_token.h"
 #include "lethe/v1/certificate_service.grpc.pb.h"
 #include "lethe/v1/memory_service.grpc.pb.h"
 #include "lethe/v1/tenant_service.grpc.pb.h"
 #include "server/access/file_policy.h"
 #include "server/access/gate.h"
 #include "server/access/methods.h"
-#include "server/access/token.h"
 #include "server/rpc/server.h"
 #include "server/rpc/status.h"
 #include "server/service/names.h"
@@ -123,7 +123,7 @@ TEST(MethodTable, IsTheOneOfTheDocument) {
 class MatrixTest : public testing::Test {
  protected:
   MatrixTest() {
-    tokens_["nobody"] = access::NewToken();  // that no file has
+    tokens_["nobody"] = audit::NewBearerToken();  // that no file has
     for (const Role role : access::kRoles) {
       for (const char* tenant : {"t", "*"}) {
         AddToken(absl::StrCat(tenant, ":", std::string(access::RoleName(role))));
@@ -134,10 +134,10 @@ class MatrixTest : public testing::Test {
   }
 
   void AddToken(const std::string& grant) {
-    const std::string token = access::NewToken();
+    const std::string token = audit::NewBearerToken();
     tokens_[grant] = token;
     ASSERT_TRUE(policy_
-                    ->AddToken(access::DigestOf(token),
+                    ->AddToken(audit::DigestOfToken(token),
                                {.name = grant, .grants = {*access::ParseGrant(grant)}})
                     .ok());
   }
@@ -405,13 +405,13 @@ TEST_F(MatrixTest, AListShowsWhatTheCallerMayKnowOfPageByPage) {
   for (const char* name : {"a1", "b1", "b2", "c1", "d1"}) {
     ASSERT_TRUE(harness_->CreateTenant(name, {}).ok());
   }
-  const std::string token = access::NewToken();
+  const std::string token = audit::NewBearerToken();
   ASSERT_TRUE(policy_
-                  ->AddToken(access::DigestOf(token), {.name = "some",
-                                                       .grants = {{"b1", Role::kApp},
-                                                                  {"d1", Role::kAdmin},
-                                                                  {"b1", Role::kEraser},
-                                                                  {"gone", Role::kApp}}})
+                  ->AddToken(audit::DigestOfToken(token), {.name = "some",
+                                                           .grants = {{"b1", Role::kApp},
+                                                                      {"d1", Role::kAdmin},
+                                                                      {"b1", Role::kEraser},
+                                                                      {"gone", Role::kApp}}})
                   .ok());
   Start();
   const auto stub = v1::TenantService::NewStub(channel_);

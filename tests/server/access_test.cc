@@ -9,10 +9,10 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "audit/bearer_token.h"
 #include "audit/encoding.h"
 #include "server/access/gate.h"
 #include "server/access/jwt.h"
-#include "server/access/token.h"
 #include "tests/server/access_testing.h"
 #include "tests/server/service_testing.h"
 
@@ -36,7 +36,7 @@ MATCHER_P(Says, text, "") {
 
 Credentials Bearer(const std::string& token) { return {.authorization = {"Bearer " + token}}; }
 
-std::string HexOf(const std::string& token) { return audit::Hex(DigestOf(token)); }
+std::string HexOf(const std::string& token) { return audit::Hex(audit::DigestOfToken(token)); }
 
 class AccessTest : public testing::Test {
  protected:
@@ -65,11 +65,11 @@ TEST_F(AccessTest, GrantsAreATenantAndARole) {
 }
 
 TEST_F(AccessTest, ATokenIsFoundByItsDigestAlone) {
-  const std::string one = NewToken();
-  const std::string two = NewToken();
+  const std::string one = audit::NewBearerToken();
+  const std::string two = audit::NewBearerToken();
   EXPECT_NE(one, two);
   EXPECT_EQ(one.size(), 49u);
-  EXPECT_TRUE(IsToken(one));
+  EXPECT_TRUE(audit::IsBearerToken(one));
   const auto policy = MustLoad(absl::StrCat(
       "[[token]]\nname = \"app-1\"\nsha256 = \"", HexOf(one),
       "\"\ngrants = [\"clinic:app\", \"lab:eraser\"]\n", "[[token]]\nname = \"app-1\"\nsha256 = \"",
@@ -103,7 +103,7 @@ TEST_F(AccessTest, ATokenIsFoundByItsDigestAlone) {
 }
 
 TEST_F(AccessTest, AFileThatIsWrongIsRefusedWithItsLine) {
-  const std::string digest = HexOf(NewToken());
+  const std::string digest = HexOf(audit::NewBearerToken());
   const std::string good = absl::StrCat("[[token]]\nname = \"app-1\"\nsha256 = \"", digest,
                                         "\"\ngrants = [\"t:app\"]\n");
   ASSERT_THAT(Load(good), IsOk());
@@ -122,7 +122,7 @@ TEST_F(AccessTest, AFileThatIsWrongIsRefusedWithItsLine) {
       {absl::StrReplaceAll(good, {{"app-1", "app 1"}}), ":2:", "name: must be"},
       {absl::StrReplaceAll(good, {{"\"app-1\"", "1"}}), ":2:", "name: must be a text"},
       {absl::StrReplaceAll(good, {{digest, digest.substr(2)}}), ":3:", "sha256: must be"},
-      {absl::StrReplaceAll(good, {{digest, NewToken()}}), ":3:", "sha256: must be"},
+      {absl::StrReplaceAll(good, {{digest, audit::NewBearerToken()}}), ":3:", "sha256: must be"},
       {absl::StrReplaceAll(good, {{"t:app", "t:root"}}), ":4:", "grants: [0]: role"},
       {absl::StrReplaceAll(good, {{"\"t:app\"", ""}}), ":4:", "grants: must be a list"},
       {absl::StrReplaceAll(good, {{"[\"t:app\"]", "\"t:app\""}}), ":4:", "grants: must be a list"},
@@ -174,8 +174,8 @@ TEST_F(AccessTest, AFileThatOthersCouldHaveWrittenIsRefused) {
 }
 
 TEST_F(AccessTest, ReloadTakesAGoodFileAndKeepsTheOldOneOtherwise) {
-  const std::string one = NewToken();
-  const std::string two = NewToken();
+  const std::string one = audit::NewBearerToken();
+  const std::string two = audit::NewBearerToken();
   const auto file_of = [](const std::string& token) {
     return absl::StrCat("[[token]]\nname = \"app-1\"\nsha256 = \"", HexOf(token),
                         "\"\ngrants = [\"t:app\"]\n");
@@ -216,7 +216,7 @@ TEST_F(AccessTest, ACertificateIsKnownByItsAlternativeNames) {
   EXPECT_THAT(policy->Authenticate({.certificate = "no certificate"}, absl::Now()),
               Says("cannot be read"));
   // A bad token is not made good by a certificate.
-  Credentials both{.authorization = {"Bearer " + NewToken()},
+  Credentials both{.authorization = {"Bearer " + audit::NewBearerToken()},
                    .certificate = MakeCertificate(backup, key, "", key)};
   EXPECT_THAT(policy->Authenticate(both, absl::Now()), Says("unknown"));
 }
@@ -483,7 +483,7 @@ TEST_F(AccessTest, WhatIsNotInTheTableIsRefusedWhoeverAsks) {
 }
 
 TEST_F(AccessTest, ALongCallIsAskedAgainWhenThingsChanged) {
-  const std::string token = NewToken();
+  const std::string token = audit::NewBearerToken();
   const auto file_of = [&](const std::string& grants, const std::string& more = "") {
     return absl::StrCat("[[token]]\nname = \"app-1\"\nsha256 = \"", HexOf(token),
                         "\"\ngrants = [\"", grants, "\"]\n", more);

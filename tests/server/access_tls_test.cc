@@ -11,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "audit/bearer_token.h"
 #include "audit/encoding.h"
 #include "lethe/v1/tenant_service.grpc.pb.h"
 #include "server/access/access.h"
 #include "server/access/gate.h"
 #include "server/access/tls_files.h"
-#include "server/access/token.h"
 #include "server/rpc/server.h"
 #include "server/rpc/tls.h"
 #include "tests/server/access_testing.h"
@@ -59,7 +59,7 @@ class TlsTest : public testing::Test {
               absl::StrCat("[[certificate]]\nname = \"app-1\"\nuri = \"spiffe://example.org/app\"\n"
                            "grants = [\"t:app\"]\n"
                            "[[token]]\nname = \"app-2\"\nsha256 = \"",
-                           audit::Hex(access::DigestOf(token_)), "\"\ngrants = [\"*:app\"]\n"));
+                           audit::Hex(audit::DigestOfToken(token_)), "\"\ngrants = [\"*:app\"]\n"));
   }
 
   std::string Path(const std::string& name) const { return folder_.path() + "/" + name; }
@@ -123,7 +123,7 @@ class TlsTest : public testing::Test {
   const Authority clients_{"clients"};
   const Authority others_{"others"};
   const TestKey key_ = TestKey::P256();
-  const std::string token_ = access::NewToken();
+  const std::string token_ = audit::NewBearerToken();
   service::TempDir folder_;
   TlsFiles files_;
   service::Harness harness_;
@@ -138,7 +138,7 @@ TEST_F(TlsTest, ACertificateOfTheClientCaIsRequiredAndKnownByItsName) {
   EXPECT_EQ(CodeWith(clients_.Issue({.uris = {"spiffe://example.org/other"}}, key_), key_),
             grpc::StatusCode::UNAUTHENTICATED);
   // A token beside it counts before it.
-  EXPECT_EQ(CodeWith(clients_.Issue(app_, key_), key_, access::NewToken()),
+  EXPECT_EQ(CodeWith(clients_.Issue(app_, key_), key_, audit::NewBearerToken()),
             grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(CodeWith(clients_.Issue({.dns = {"anybody"}}, key_), key_, token_),
             grpc::StatusCode::OK);

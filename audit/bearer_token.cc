@@ -1,4 +1,4 @@
-#include "server/access/token.h"
+#include "audit/bearer_token.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "audit/random.h"
 
-namespace lethe::access {
+namespace lethe::audit {
 namespace {
 
 constexpr size_t kRandomBytes = 32;
@@ -16,18 +16,18 @@ constexpr size_t kEncodedBytes = 43;  // of 32 bytes in base64url without paddin
 
 }  // namespace
 
-std::string NewToken() {
-  return absl::StrCat(kTokenPrefix, absl::WebSafeBase64Escape(audit::RandomBytes(kRandomBytes)));
+std::string NewBearerToken() {
+  return absl::StrCat(kBearerTokenPrefix, absl::WebSafeBase64Escape(RandomBytes(kRandomBytes)));
 }
 
-bool IsToken(absl::string_view text) {
-  if (!absl::StartsWith(text, kTokenPrefix)) return false;
-  const absl::string_view random = text.substr(kTokenPrefix.size());
+bool IsBearerToken(absl::string_view text) {
+  if (!absl::StartsWith(text, kBearerTokenPrefix)) return false;
+  const absl::string_view random = text.substr(kBearerTokenPrefix.size());
   return random.size() == kEncodedBytes && std::all_of(random.begin(), random.end(), [](char c) {
            return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
          });
 }
 
-audit::Digest DigestOf(absl::string_view token) { return audit::Sha256(token); }
+Digest DigestOfToken(absl::string_view token) { return Sha256(token); }
 
-}  // namespace lethe::access
+}  // namespace lethe::audit
