@@ -1,9 +1,16 @@
 #include "client/convert.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "client/retry.h"
+#include "lethe/internal/error_details.pb.h"
 
 namespace lethe::client::convert {
 namespace {
+
+constexpr absl::Duration kLongestDelay = absl::Minutes(10);
 
 // A newer server may send a value that this client does not know; it reads as unspecified.
 template <typename Enum>
@@ -58,7 +65,25 @@ void SetOutcome(const Response& wire, Result& result) {
 
 absl::Status FromWire(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  absl::Status converted(static_cast<absl::StatusCode>(status.error_code()),
+                         status.error_message());
+  internal::Status details;
+  if (status.error_details().empty() || !details.ParseFromString(status.error_details())) {
+    return converted;
+  }
+  for (const google::protobuf::Any& any : details.details()) {
+    internal::RetryInfo retry;
+    if (any.type_url() != "type.googleapis.com/google.rpc.RetryInfo" ||
+        !retry.ParseFromString(any.value())) {
+      continue;
+    }
+    // A server of somebody else may say anything.
+    const absl::Duration delay = absl::Seconds(retry.retry_delay().seconds()) +
+                                 absl::Nanoseconds(retry.retry_delay().nanos());
+    converted = WithRetryDelay(std::move(converted),
+                               std::clamp(delay, absl::ZeroDuration(), kLongestDelay));
+  }
+  return converted;
 }
 
 Tenant FromWire(const v1::Tenant& wire) {

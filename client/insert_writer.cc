@@ -204,7 +204,8 @@ absl::Status InsertWriter::EndAttempt(bool stalled) {
     return failure_;
   }
   ++summary_.totals.resumed;
-  options_.environment.sleep(backoff_.Next(options_.environment.uniform()));
+  options_.environment.sleep(std::max(backoff_.Next(options_.environment.uniform()),
+                                      RetryDelayOf(status).value_or(absl::ZeroDuration())));
   return absl::OkStatus();
 }
 

@@ -1,5 +1,6 @@
 #include "client/query_stream.h"
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <utility>
@@ -107,7 +108,8 @@ class Pipeline {
     const int allowed = progressed_ ? options.max_stream_attempts : options.max_attempts;
     ++attempts_without_progress_;
     if (!IsTransient(status) || attempts_without_progress_ >= allowed) return status;
-    options_.environment.sleep(backoff_.Next(options_.environment.uniform()));
+    options_.environment.sleep(std::max(backoff_.Next(options_.environment.uniform()),
+                                        RetryDelayOf(status).value_or(absl::ZeroDuration())));
     return absl::OkStatus();
   }
 

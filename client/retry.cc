@@ -1,14 +1,21 @@
 #include "client/retry.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <random>
+#include <string>
 
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/mutex.h"
 
 namespace lethe::client {
 namespace {
+
+constexpr char kRetryDelay[] = "lethe/retry-delay-milliseconds";
 
 class UniformSource {
  public:
@@ -40,8 +47,27 @@ Idempotency IdempotencyOf(const ForgetRequest& forget) { return OfErasure(forget
 Idempotency IdempotencyOf(const EvictRequest& evict) { return OfErasure(evict); }
 Idempotency IdempotencyOf(const EditRequest& edit) { return OfErasure(edit); }
 
+std::optional<absl::Duration> RetryDelayOf(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kRetryDelay);
+  int64_t milliseconds = 0;
+  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &milliseconds)) {
+    return std::nullopt;
+  }
+  return absl::Milliseconds(milliseconds);
+}
+
+absl::Status WithRetryDelay(absl::Status status, absl::Duration delay) {
+  const int64_t milliseconds = absl::ToInt64Milliseconds(absl::Ceil(delay, absl::Milliseconds(1)));
+  status.SetPayload(kRetryDelay, absl::Cord(absl::StrCat(std::max<int64_t>(0, milliseconds))));
+  return status;
+}
+
 bool IsTransient(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsCancelled(status);
+  return absl::IsUnavailable(status) || absl::IsCancelled(status) || IsRefusedForNow(status);
+}
+
+bool IsRefusedForNow(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) && RetryDelayOf(status).has_value();
 }
 
 Environment Environment::Real() {
@@ -66,8 +92,10 @@ absl::Status RetryLoop(const Options& options,
   for (int made = 1;; ++made) {
     absl::Status status = attempt(deadline);
     if (status.ok() || !IsTransient(status)) return status;
-    if (idempotency == Idempotency::kNotSafe || made >= options.max_attempts) return status;
-    const absl::Duration wait = backoff.Next(environment.uniform());
+    if (idempotency == Idempotency::kNotSafe && !IsRefusedForNow(status)) return status;
+    if (made >= options.max_attempts) return status;
+    const absl::Duration wait = std::max(backoff.Next(environment.uniform()),
+                                         RetryDelayOf(status).value_or(absl::ZeroDuration()));
     if (environment.now() + wait >= deadline) return status;
     environment.sleep(wait);
   }

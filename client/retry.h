@@ -4,11 +4,14 @@
 // evictions and edits with a request_id, dry runs. Creating and deleting are not: after a lost
 // answer the repetition would report ALREADY_EXISTS or NOT_FOUND for what this very call did. Only
 // UNAVAILABLE is worth a repetition, and CANCELLED that the caller did not ask for: that is how a
-// server that shuts down ends the calls it does not wait for. Every other code is an answer.
+// server that shuts down ends the calls it does not wait for. RESOURCE_EXHAUSTED is one where the
+// server says when to try again (google.rpc.RetryInfo): nothing was done then, so that every call
+// is repeated. Where the server says so, no wait is shorter. Every other code is an answer.
 #ifndef LETHE_CLIENT_RETRY_H_
 #define LETHE_CLIENT_RETRY_H_
 
 #include <functional>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -28,8 +31,15 @@ Idempotency IdempotencyOf(const ForgetRequest& forget);
 Idempotency IdempotencyOf(const EvictRequest& evict);
 Idempotency IdempotencyOf(const EditRequest& edit);
 
+// How long to wait before another try, where the server said so; carried by the status.
+std::optional<absl::Duration> RetryDelayOf(const absl::Status& status);
+// Requires a status that is not OK.
+absl::Status WithRetryDelay(absl::Status status, absl::Duration delay);
+
 // For the status of a call that this side did not cancel.
 bool IsTransient(const absl::Status& status);
+// The server refused the call, did nothing, and said when to try again.
+bool IsRefusedForNow(const absl::Status& status);
 
 // Time and chance, injected so that tests neither sleep nor flicker.
 struct Environment {

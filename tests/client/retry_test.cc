@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <utility>
 #include <vector>
+
+#include "client/convert.h"
+#include "lethe/internal/error_details.pb.h"
 
 namespace lethe::client {
 namespace {
@@ -51,6 +56,79 @@ TEST(RetryTest, EveryCodeButUnavailableAndCancelledIsAnAnswer) {
                            wanted.code() == absl::StatusCode::kCancelled;
     EXPECT_EQ(attempts, transient ? 4 : 1) << code;
   }
+}
+
+// Nothing was done, whatever the call: it may be repeated, and not sooner than the server says.
+TEST(RetryTest, ARefusalThatSaysWhenIsWaitedFor) {
+  for (const Idempotency idempotency : {Idempotency::kRead, Idempotency::kNotSafe}) {
+    FakeTime time;
+    int attempts = 0;
+    const absl::Status status =
+        RetryLoop(TestOptions(), time.environment(), idempotency, [&](absl::Time) {
+          if (++attempts == 3) return absl::OkStatus();
+          return WithRetryDelay(absl::ResourceExhaustedError("quota queries: 10 a second"),
+                                attempts == 1 ? absl::Seconds(7) : absl::Milliseconds(1));
+        });
+    EXPECT_TRUE(status.ok());
+    EXPECT_THAT(time.slept, ElementsAre(absl::Seconds(7), absl::Milliseconds(200)))
+        << "and never shorter than the backoff";
+  }
+}
+
+TEST(RetryTest, ADelayBeyondTheDeadlineIsNotWaitedFor) {
+  FakeTime time;
+  int attempts = 0;
+  const absl::Status status =
+      RetryLoop(TestOptions(), time.environment(), Idempotency::kRead, [&](absl::Time) {
+        ++attempts;
+        return WithRetryDelay(absl::ResourceExhaustedError("no"), absl::Seconds(61));
+      });
+  EXPECT_TRUE(absl::IsResourceExhausted(status));
+  EXPECT_EQ(attempts, 1);
+  EXPECT_TRUE(time.slept.empty());
+}
+
+// Also where the server says so, an unsafe call is not repeated when its outcome is not known.
+TEST(RetryTest, UnavailableWithADelayIsWaitedForWhereThatIsSafe) {
+  for (const auto& [idempotency, wanted] :
+       {std::pair(Idempotency::kSafeToRepeat, 2), std::pair(Idempotency::kNotSafe, 1)}) {
+    FakeTime time;
+    int attempts = 0;
+    RetryLoop(TestOptions(), time.environment(), idempotency, [&](absl::Time) {
+      return ++attempts == 2 ? absl::OkStatus()
+                             : WithRetryDelay(absl::UnavailableError("stopping"), absl::Seconds(1));
+    }).IgnoreError();
+    EXPECT_EQ(attempts, wanted);
+  }
+}
+
+TEST(RetryInfoTest, IsReadFromTheDetailsOfAnError) {
+  internal::RetryInfo retry;
+  retry.mutable_retry_delay()->set_seconds(2);
+  retry.mutable_retry_delay()->set_nanos(500'000'000);
+  internal::Status details;
+  google::protobuf::Any* any = details.add_details();
+  any->set_type_url("type.googleapis.com/google.rpc.RetryInfo");
+  any->set_value(retry.SerializeAsString());
+  const auto status = [&] {
+    return convert::FromWire(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "quota streams: 2",
+                                          details.SerializeAsString()));
+  };
+  EXPECT_EQ(RetryDelayOf(status()), absl::Milliseconds(2500));
+  EXPECT_EQ(status().message(), "quota streams: 2");
+  any->set_type_url("type.googleapis.com/google.rpc.Another");
+  EXPECT_EQ(RetryDelayOf(status()), std::nullopt);
+  any->set_type_url("type.googleapis.com/google.rpc.RetryInfo");
+  for (const int64_t seconds : {int64_t{-5}, int64_t{1} << 60}) {
+    retry.mutable_retry_delay()->set_seconds(seconds);
+    any->set_value(retry.SerializeAsString());
+    ASSERT_TRUE(RetryDelayOf(status()).has_value());
+    EXPECT_GE(*RetryDelayOf(status()), absl::ZeroDuration());
+    EXPECT_LE(*RetryDelayOf(status()), absl::Minutes(10));
+  }
+  EXPECT_EQ(RetryDelayOf(convert::FromWire(
+                grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "x", "no message"))),
+            std::nullopt);
 }
 
 TEST(RetryTest, WhatIsNotSafeIsTriedOnce) {
