@@ -12,27 +12,30 @@ std::vector<UnaryCall> CertificateCalls(service::Service* service) {
   return {
       MakeUnary<v1::GetCheckpointRequest, v1::Checkpoint>(
           "GetCheckpoint",
-          [service](const auto& request, const CallOptions&, auto* response) {
-            return Answer(service->GetCheckpoint(request.tenant()), response);
+          [service](const auto& request, const CallOptions& call, auto* response) {
+            return Answer(service->GetCheckpoint(request.tenant(),
+                                                 service::TenantRegistry::Depth::kMemories, call),
+                          response);
           }),
       MakeUnary<v1::GetInclusionProofRequest, v1::InclusionProof>(
           "GetInclusionProof",
-          [service](const auto& request, const CallOptions&, auto* response) {
-            return Answer(
-                service->GetInclusionProof(request.tenant(), FromProto(request), request.size()),
-                response);
+          [service](const auto& request, const CallOptions& call, auto* response) {
+            return Answer(service->GetInclusionProof(request.tenant(), FromProto(request),
+                                                     request.size(), call),
+                          response);
           }),
       MakeUnary<v1::GetConsistencyProofRequest, v1::ConsistencyProof>(
           "GetConsistencyProof",
-          [service](const auto& request, const CallOptions&, auto* response) {
+          [service](const auto& request, const CallOptions& call, auto* response) {
             return Answer(service->GetConsistencyProof(request.tenant(), request.old_size(),
-                                                       request.new_size()),
+                                                       request.new_size(), call),
                           response);
           }),
       MakeUnary<v1::AddCosignatureRequest, v1::Checkpoint>(
           "AddCosignature",
-          [service](const auto& request, const CallOptions&, auto* response) {
-            return Answer(service->AddCosignature(request.tenant(), request.line()), response);
+          [service](const auto& request, const CallOptions& call, auto* response) {
+            return Answer(service->AddCosignature(request.tenant(), request.line(), call),
+                          response);
           }),
       MakeUnary<v1::RotateKeyRequest, v1::RotateKeyResponse>(
           "RotateKey",
@@ -46,15 +49,15 @@ std::vector<UnaryCall> CertificateCalls(service::Service* service) {
           }),
       MakeUnary<v1::GetCertificateRequest, v1::Certificate>(
           "GetCertificate",
-          [service](const auto& request, const CallOptions&, auto* response) {
-            return Answer(service->GetCertificate(request.tenant(), request.id()), response);
+          [service](const auto& request, const CallOptions& call, auto* response) {
+            return Answer(service->GetCertificate(request.tenant(), request.id(), call), response);
           }),
       MakeUnary<v1::ListCertificatesRequest, v1::ListCertificatesResponse>(
           "ListCertificates",
-          [service](const auto& request, const CallOptions&, auto* response) -> absl::Status {
-            LETHE_ASSIGN_OR_RETURN(
-                auto page,
-                service->ListCertificates(request.tenant(), request.memory(), PageOf(request)));
+          [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
+            LETHE_ASSIGN_OR_RETURN(auto page,
+                                   service->ListCertificates(request.tenant(), request.memory(),
+                                                             PageOf(request), call));
             for (const service::CertificateInfo& certificate : page.items) {
               ToProto(certificate, response->add_certificates());
             }

@@ -26,14 +26,14 @@ std::vector<UnaryCall> MemoryCalls(service::Service* service) {
           }),
       MakeUnary<v1::GetMemoryRequest, v1::Memory>(
           "GetMemory",
-          [service](const auto& request, const CallOptions&, auto* response) {
-            return Answer(service->GetMemory(request.tenant(), request.name()), response);
+          [service](const auto& request, const CallOptions& call, auto* response) {
+            return Answer(service->GetMemory(request.tenant(), request.name(), call), response);
           }),
       MakeUnary<v1::ListMemoriesRequest, v1::ListMemoriesResponse>(
           "ListMemories",
-          [service](const auto& request, const CallOptions&, auto* response) -> absl::Status {
+          [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
             LETHE_ASSIGN_OR_RETURN(auto page,
-                                   service->ListMemories(request.tenant(), PageOf(request)));
+                                   service->ListMemories(request.tenant(), PageOf(request), call));
             for (const service::MemoryInfo& memory : page.items) {
               ToProto(memory, response->add_memories());
             }

@@ -17,8 +17,8 @@ std::vector<UnaryCall> TenantCalls(service::Service* service) {
           }),
       MakeUnary<v1::GetTenantRequest, v1::Tenant>(
           "GetTenant",
-          [service](const auto& request, const CallOptions&, auto* response) {
-            return Answer(service->GetTenant(request.name()), response);
+          [service](const auto& request, const CallOptions& call, auto* response) {
+            return Answer(service->GetTenant(request.name(), call), response);
           }),
       MakeUnary<v1::ListTenantsRequest, v1::ListTenantsResponse>(
           "ListTenants",

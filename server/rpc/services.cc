@@ -66,7 +66,8 @@ CertificateHandlers::CertificateHandlers(service::Service* service,
       [service](const auto& request, const service::CallOptions& call,
                 const auto& write) -> absl::Status {
         ExportStream stream(write, call);
-        LETHE_RETURN_IF_ERROR(service->Export(request.tenant(), calls::FromProto(request), stream));
+        LETHE_RETURN_IF_ERROR(
+            service->Export(request.tenant(), calls::FromProto(request), stream, call));
         return stream.Done();
       });
 }

@@ -226,12 +226,12 @@ absl::Status Service::CreateFailed(const std::string& name, const absl::Status& 
   return absl::InternalError("the tenant could not be made; the server's log says why");
 }
 
-absl::StatusOr<TenantInfo> Service::GetTenant(const std::string& name) {
+absl::StatusOr<TenantInfo> Service::GetTenant(const std::string& name, const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckName("name", name));
   LETHE_ASSIGN_OR_RETURN(std::optional<TenantInfo> known, registry_.Info(name));
   if (known.has_value()) return *std::move(known);
   LETHE_ASSIGN_OR_RETURN(const TenantHold tenant,
-                         registry_.Acquire(name, TenantRegistry::Use::kRead, {}));
+                         registry_.Acquire(name, TenantRegistry::Use::kRead, call));
   if (tenant->gone()) return absl::NotFoundError("tenant: there is none with this name");
   return tenant->Info();
 }
@@ -306,17 +306,20 @@ absl::StatusOr<MemoryInfo> Service::CreateMemory(const std::string& tenant,
   return found->CreateMemory(name, config, call, quotas_.Of(tenant));
 }
 
-absl::StatusOr<MemoryInfo> Service::GetMemory(const std::string& tenant, const std::string& name) {
+absl::StatusOr<MemoryInfo> Service::GetMemory(const std::string& tenant,
+                                              const std::string& name,
+                                              const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
-                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, call));
   LETHE_RETURN_IF_ERROR(CheckName("name", name));
   return found->GetMemory(name);
 }
 
 absl::StatusOr<Page<MemoryInfo>> Service::ListMemories(const std::string& tenant,
-                                                       const PageRequest& page) {
+                                                       const PageRequest& page,
+                                                       const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
-                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, call));
   return found->ListMemories(page);
 }
 
@@ -417,11 +420,12 @@ absl::StatusOr<DescribeReply> Service::Describe(const std::string& tenant,
 }
 
 absl::StatusOr<CertificateInfo> Service::GetCertificate(const std::string& tenant,
-                                                        const std::string& id) {
+                                                        const std::string& id,
+                                                        const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
-                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, call));
   if (!audit::DecodeDigest(id).ok()) {
     return FieldError("id", "must be 64 lower-case hex digits");
   }
@@ -430,11 +434,12 @@ absl::StatusOr<CertificateInfo> Service::GetCertificate(const std::string& tenan
 
 absl::StatusOr<Page<CertificateInfo>> Service::ListCertificates(const std::string& tenant,
                                                                 const std::string& memory,
-                                                                const PageRequest& page) {
+                                                                const PageRequest& page,
+                                                                const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
-                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, call));
   if (!memory.empty()) LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
   return found->ListCertificates(memory, page);
 }

@@ -79,7 +79,7 @@ class Service {
 
   absl::StatusOr<TenantInfo> CreateTenant(const std::string& name, const CallOptions& call);
   // Neither this nor ListTenants opens a tenant that is not open: they say how it was closed.
-  absl::StatusOr<TenantInfo> GetTenant(const std::string& name);
+  absl::StatusOr<TenantInfo> GetTenant(const std::string& name, const CallOptions& call = {});
   // In the order of names, those that the caller sees. A quarantined tenant is listed with its name
   // alone.
   absl::StatusOr<Page<TenantInfo>> ListTenants(const PageRequest& page,
@@ -90,8 +90,12 @@ class Service {
                                           const std::string& name,
                                           const MemoryConfig& config,
                                           const CallOptions& call);
-  absl::StatusOr<MemoryInfo> GetMemory(const std::string& tenant, const std::string& name);
-  absl::StatusOr<Page<MemoryInfo>> ListMemories(const std::string& tenant, const PageRequest& page);
+  absl::StatusOr<MemoryInfo> GetMemory(const std::string& tenant,
+                                       const std::string& name,
+                                       const CallOptions& call = {});
+  absl::StatusOr<Page<MemoryInfo>> ListMemories(const std::string& tenant,
+                                                const PageRequest& page,
+                                                const CallOptions& call = {});
   absl::StatusOr<DeleteMemoryReply> DeleteMemory(const std::string& tenant,
                                                  const std::string& name,
                                                  const CallOptions& call);
@@ -128,16 +132,21 @@ class Service {
       const CallOptions& call = {});
   absl::StatusOr<InclusionProofReply> GetInclusionProof(const std::string& tenant,
                                                         const CertificateName& which,
-                                                        uint64_t size);
+                                                        uint64_t size,
+                                                        const CallOptions& call = {});
   absl::StatusOr<ConsistencyProofReply> GetConsistencyProof(const std::string& tenant,
                                                             uint64_t old_size,
-                                                            uint64_t new_size);
-  absl::StatusOr<CheckpointInfo> AddCosignature(const std::string& tenant, const std::string& line);
+                                                            uint64_t new_size,
+                                                            const CallOptions& call = {});
+  absl::StatusOr<CheckpointInfo> AddCosignature(const std::string& tenant,
+                                                const std::string& line,
+                                                const CallOptions& call = {});
   // Writes the log as it is now into `sink` (audit/export.h). Holds no lock while it writes, so a
   // sink may be slow.
   absl::Status Export(const std::string& tenant,
                       const audit::ExportRange& range,
-                      audit::ExportSink& sink);
+                      audit::ExportSink& sink,
+                      const CallOptions& call = {});
   // The log as it is now, for reading piece by piece. Keeps the tenant open; must not outlive the
   // service. With kLog for a short reading only: calls that need the memories wait for its end.
   absl::StatusOr<std::unique_ptr<audit::LogSource>> OpenLog(
@@ -176,11 +185,14 @@ class Service {
   // A new key-encryption key for the tenant's rows (Tenant::Rewrap). Loads no memories.
   absl::StatusOr<RewrapReply> RewrapKeys(const std::string& tenant, const CallOptions& call);
 
-  absl::StatusOr<CertificateInfo> GetCertificate(const std::string& tenant, const std::string& id);
+  absl::StatusOr<CertificateInfo> GetCertificate(const std::string& tenant,
+                                                 const std::string& id,
+                                                 const CallOptions& call = {});
   // Of one memory (also a deleted one), or of all for an empty name.
   absl::StatusOr<Page<CertificateInfo>> ListCertificates(const std::string& tenant,
                                                          const std::string& memory,
-                                                         const PageRequest& page);
+                                                         const PageRequest& page,
+                                                         const CallOptions& call = {});
 
   // Empties the write-ahead log of every open tenant, for an orderly stop; the first error, after
   // trying all.

@@ -62,11 +62,12 @@ absl::StatusOr<CheckpointInfo> Service::GetCheckpoint(const std::string& tenant,
 
 absl::StatusOr<InclusionProofReply> Service::GetInclusionProof(const std::string& tenant,
                                                                const CertificateName& which,
-                                                               uint64_t size) {
+                                                               uint64_t size,
+                                                               const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
-                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, call));
   const auto* id = std::get_if<std::string>(&which);
   if (id != nullptr && !audit::DecodeDigest(*id).ok()) {
     return FieldError("certificate_id", "must be 64 lower-case hex digits");
@@ -76,28 +77,32 @@ absl::StatusOr<InclusionProofReply> Service::GetInclusionProof(const std::string
 
 absl::StatusOr<ConsistencyProofReply> Service::GetConsistencyProof(const std::string& tenant,
                                                                    uint64_t old_size,
-                                                                   uint64_t new_size) {
+                                                                   uint64_t new_size,
+                                                                   const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
-                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, call));
   return found->GetConsistencyProof(old_size, new_size);
 }
 
 absl::StatusOr<CheckpointInfo> Service::AddCosignature(const std::string& tenant,
-                                                       const std::string& line) {
+                                                       const std::string& line,
+                                                       const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
                          WriteTicket::Take(&writes_, options_.max_waiting_writes));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
-                         Find("tenant", tenant, TenantRegistry::Use::kRead, {}));
-  return found->AddCosignature(line);
+                         Find("tenant", tenant, TenantRegistry::Use::kRead, call));
+  return found->AddCosignature(line, call);
 }
 
 absl::Status Service::Export(const std::string& tenant,
                              const audit::ExportRange& range,
-                             audit::ExportSink& sink) {
+                             audit::ExportSink& sink,
+                             const CallOptions& call) {
   // No ticket: an export lives as long as its reader likes. Who starts them bounds their number.
-  LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<audit::LogSource> log, OpenLog(tenant));
+  LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<audit::LogSource> log,
+                         OpenLog(tenant, TenantRegistry::Depth::kMemories, call));
   return audit::WriteExport(*log, range, absl::ToUnixSeconds(options_.tenant.now()), sink);
 }
 

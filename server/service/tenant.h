@@ -149,7 +149,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   absl::StatusOr<InclusionProofReply> GetInclusionProof(const CertificateName& which,
                                                         uint64_t size);
   absl::StatusOr<ConsistencyProofReply> GetConsistencyProof(uint64_t old_size, uint64_t new_size);
-  absl::StatusOr<CheckpointInfo> AddCosignature(absl::string_view line);
+  absl::StatusOr<CheckpointInfo> AddCosignature(absl::string_view line, const CallOptions& call);
   // The log as it is now, for an export: reads in blocks, between the writer's changes. Holds the
   // tenant; NOT_FOUND from its calls once the tenant is closed.
   absl::StatusOr<std::unique_ptr<audit::LogSource>> OpenLogView();

@@ -228,7 +228,8 @@ absl::StatusOr<ConsistencyProofReply> Tenant::GetConsistencyProof(uint64_t old_s
   return reply;
 }
 
-absl::StatusOr<CheckpointInfo> Tenant::AddCosignature(absl::string_view line) {
+absl::StatusOr<CheckpointInfo> Tenant::AddCosignature(absl::string_view line,
+                                                      const CallOptions& call) {
   const std::string whole = absl::StrCat(absl::StripTrailingAsciiWhitespace(line), "\n");
   if (whole.size() > store::kMaxCosignatureBytes) return FieldError("line", "is too long");
   const absl::StatusOr<audit::NoteSignature> signature = audit::ParseSignatureLine(whole);
@@ -241,6 +242,7 @@ absl::StatusOr<CheckpointInfo> Tenant::AddCosignature(absl::string_view line) {
     return FieldError("line", "is of no witness that this server was configured with");
   }
   MutexLock lock(writer_);
+  if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   LETHE_ASSIGN_OR_RETURN(const store::LogHead head, ReadHead());
   LETHE_ASSIGN_OR_RETURN(const audit::Digest root, RootOf(head));
   const std::string text = audit::CheckpointText({record_.log_origin, head.count, root});

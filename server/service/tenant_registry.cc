@@ -634,11 +634,10 @@ absl::Status TenantRegistry::OpeningFailed(Entry& entry, const absl::Status& sta
 absl::Status TenantRegistry::Quarantined(const Entry& entry) const {
   const auto left = std::chrono::ceil<std::chrono::seconds>(entry.retry - Clock::now());
   const int64_t seconds = std::max<int64_t>(1, left.count());
-  return WithRetryDelay(
-      absl::UnavailableError(absl::StrCat(
-          "tenant: could not be opened and is quarantined; the server's log says why; a call in ",
-          seconds, " s tries again")),
-      absl::Seconds(seconds));
+  // No delay for programs to wait: another try seldom helps before somebody did something.
+  return absl::UnavailableError(absl::StrCat(
+      "tenant: could not be opened and is quarantined; the server's log says why; a call in ",
+      seconds, " s tries again"));
 }
 
 }  // namespace lethe::service

@@ -287,6 +287,69 @@ TEST_F(RpcCallTest, SlowCallsAreWarnings) {
   EXPECT_EQ(Lines("call_slow")[0]["code"], "OK");
 }
 
+TEST_F(RpcCallTest, StreamsOfATenantAreBoundedAndOthersHaveTheirOwn) {
+  service::QuotaSettings quotas;
+  quotas.defaults[service::Quota::kStreams] = 1;
+  harness_->quotas().Set(quotas);
+  v1::QueryRequest request;
+  request.set_tenant("t");
+  request.set_memory("m");
+  request.add_queries()->mutable_values()->Add(0.0);
+  request.mutable_queries(0)->mutable_values()->Add(0.0);
+  v1::QueryResponse response;
+  Context first_context;
+  const auto first = memories_->QueryStream(&first_context);
+  EXPECT_TRUE(first->Write(request));
+  EXPECT_TRUE(first->Read(&response));
+  EXPECT_TRUE(first->Write(request));
+  EXPECT_TRUE(first->Read(&response)) << "a stream has one place, not one a message";
+  {
+    // Of another kind, and yet the same tenant's.
+    Context context;
+    const auto stream = memories_->InsertStream(&context);
+    v1::InsertStreamRequest insert;
+    insert.set_tenant("t");
+    insert.set_memory("m");
+    insert.set_sequence(1);
+    Fill(service::Spiral(1), insert.mutable_tokens());
+    stream->Write(insert);
+    v1::InsertStreamResponse acknowledged;
+    EXPECT_FALSE(stream->Read(&acknowledged));
+    const grpc::Status refused = stream->Finish();
+    EXPECT_THAT(refused, RpcFails(grpc::StatusCode::RESOURCE_EXHAUSTED, "quota streams"));
+    internal::RetryInfo retry;
+    EXPECT_TRUE(DetailOf(refused, "RetryInfo", &retry));
+  }
+  EXPECT_EQ(service::Tokens(harness_, "m"), 0u);
+  EXPECT_THAT(harness_->CreateTenant("another", {}), service::IsOk());
+  EXPECT_THAT(harness_->CreateMemory("another", "m", service::SmallConfig(), {}), service::IsOk());
+  {
+    Context context;
+    const auto stream = memories_->QueryStream(&context);
+    v1::QueryRequest other = request;
+    other.set_tenant("another");
+    EXPECT_TRUE(stream->Write(other));
+    EXPECT_TRUE(stream->Read(&response));
+    stream->WritesDone();
+    EXPECT_THAT(stream->Finish(), RpcOk());
+  }
+  first->WritesDone();
+  EXPECT_THAT(first->Finish(), RpcOk());
+  // The place is free once the handler is through, which may be a moment behind the answer.
+  grpc::Status status;
+  for (int tries = 0; tries < 1000; ++tries) {
+    Context context;
+    const auto stream = memories_->QueryStream(&context);
+    stream->Write(request);
+    stream->WritesDone();
+    while (stream->Read(&response)) {
+    }
+    status = stream->Finish();
+    if (status.ok()) break;
+  }
+  EXPECT_THAT(status, RpcOk());
+}
+
 TEST_F(RpcCallTest, EveryCallIsCountedOnce) {
   Context fine;
   EXPECT_THAT(GetMemory(&fine, "m"), RpcOk());
