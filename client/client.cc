@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include "client/retry.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 
@@ -171,6 +172,67 @@ absl::StatusOr<RestoreResult> Client::RestoreBackup(
     const RestoreRequest& request,
     const std::function<absl::StatusOr<std::string>()>& next) {
   return connection_->RestoreBackup(request, next);
+}
+
+absl::StatusOr<ErasureRequest> Client::CreateErasureRequest(const NewErasureRequest& request) {
+  if (!request.idempotency_key.empty()) return connection_->CreateErasureRequest(request);
+  NewErasureRequest with_key = request;
+  with_key.idempotency_key = NewRequestId();
+  return connection_->CreateErasureRequest(with_key);
+}
+
+absl::StatusOr<ErasureRequest> Client::GetErasureRequest(const std::string& tenant,
+                                                         const std::string& id) {
+  return connection_->GetErasureRequest(tenant, id);
+}
+
+StreamRange<ErasureRequest> Client::ListErasureRequests(const std::string& tenant,
+                                                        std::optional<ErasureState> state) {
+  return StreamRange<ErasureRequest>(
+      [connection = connection_, tenant, state](const std::string& token) {
+        return connection->ListErasureRequests(tenant, state, {.page_token = token});
+      });
+}
+
+absl::StatusOr<ErasureRequest> Client::CancelErasureRequest(const std::string& tenant,
+                                                            const std::string& id) {
+  return connection_->CancelErasureRequest(tenant, id);
+}
+
+absl::StatusOr<ErasureRequest> Client::ExtendErasureRequest(const std::string& tenant,
+                                                            const std::string& id,
+                                                            const std::string& due_time,
+                                                            const std::string& reason) {
+  return connection_->ExtendErasureRequest(tenant, id, due_time, reason);
+}
+
+absl::StatusOr<std::vector<ErasureReceipt>> Client::TakeErasureReceipts(const std::string& tenant,
+                                                                        const std::string& id,
+                                                                        bool discard) {
+  return connection_->TakeErasureReceipts(tenant, id, discard);
+}
+
+absl::StatusOr<Discovery> Client::Discover(const std::string& tenant,
+                                           const std::vector<Identity>& identities) {
+  return connection_->Discover(tenant, identities);
+}
+
+absl::StatusOr<Hold> Client::PlaceHold(const NewHold& hold) {
+  if (!hold.idempotency_key.empty()) return connection_->PlaceHold(hold);
+  NewHold with_key = hold;
+  with_key.idempotency_key = NewRequestId();
+  return connection_->PlaceHold(with_key);
+}
+
+absl::StatusOr<Hold> Client::ReleaseHold(const std::string& tenant, const std::string& id) {
+  return connection_->ReleaseHold(tenant, id);
+}
+
+StreamRange<Hold> Client::ListHolds(const std::string& tenant, bool released_too) {
+  return StreamRange<Hold>(
+      [connection = connection_, tenant, released_too](const std::string& token) {
+        return connection->ListHolds(tenant, released_too, {.page_token = token});
+      });
 }
 
 absl::StatusOr<KeyRewrap> Client::RewrapKeys(const std::string& tenant) {

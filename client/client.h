@@ -124,6 +124,33 @@ class Client {
       const RestoreRequest& request,
       const std::function<absl::StatusOr<std::string>()>& next);
 
+  // --- Erasure requests: promises that the server keeps by itself, in every memory of the tenant.
+  // OK means durable. A request without an idempotency key gets one here.
+  absl::StatusOr<ErasureRequest> CreateErasureRequest(const NewErasureRequest& request);
+  absl::StatusOr<ErasureRequest> GetErasureRequest(const std::string& tenant,
+                                                   const std::string& id);
+  // In the order of arrival, without certificates and what is personal.
+  StreamRange<ErasureRequest> ListErasureRequests(const std::string& tenant,
+                                                  std::optional<ErasureState> state = std::nullopt);
+  // FAILED_PRECONDITION unless it is pending.
+  absl::StatusOr<ErasureRequest> CancelErasureRequest(const std::string& tenant,
+                                                      const std::string& id);
+  absl::StatusOr<ErasureRequest> ExtendErasureRequest(const std::string& tenant,
+                                                      const std::string& id,
+                                                      const std::string& due_time,
+                                                      const std::string& reason);
+  // `discard` once they are stored: the server then destroys what they follow from.
+  absl::StatusOr<std::vector<ErasureReceipt>> TakeErasureReceipts(const std::string& tenant,
+                                                                  const std::string& id,
+                                                                  bool discard = false);
+  absl::StatusOr<Discovery> Discover(const std::string& tenant,
+                                     const std::vector<Identity>& identities);
+
+  // --- Legal holds: no call takes out a token of a subject while one is on it.
+  absl::StatusOr<Hold> PlaceHold(const NewHold& hold);
+  absl::StatusOr<Hold> ReleaseHold(const std::string& tenant, const std::string& id);
+  StreamRange<Hold> ListHolds(const std::string& tenant, bool released_too = false);
+
  private:
   template <typename Request>
   Request WithRequestId(Request request) const;

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/erasure_types.h"
 #include "client/options.h"
 #include "client/retry.h"
 #include "client/types.h"
@@ -131,6 +132,30 @@ class Connection {
       const RestoreRequest& request,
       const std::function<absl::StatusOr<std::string>()>& next) = 0;
   virtual absl::StatusOr<KeyRewrap> RewrapKeys(const std::string& tenant) = 0;
+
+  virtual absl::StatusOr<ErasureRequest> CreateErasureRequest(const NewErasureRequest& request) = 0;
+  virtual absl::StatusOr<ErasureRequest> GetErasureRequest(const std::string& tenant,
+                                                           const std::string& id) = 0;
+  virtual absl::StatusOr<Page<ErasureRequest>> ListErasureRequests(
+      const std::string& tenant,
+      std::optional<ErasureState> state,
+      const PageRequest& page) = 0;
+  virtual absl::StatusOr<ErasureRequest> CancelErasureRequest(const std::string& tenant,
+                                                              const std::string& id) = 0;
+  virtual absl::StatusOr<ErasureRequest> ExtendErasureRequest(const std::string& tenant,
+                                                              const std::string& id,
+                                                              const std::string& due_time,
+                                                              const std::string& reason) = 0;
+  virtual absl::StatusOr<std::vector<ErasureReceipt>> TakeErasureReceipts(const std::string& tenant,
+                                                                          const std::string& id,
+                                                                          bool discard) = 0;
+  virtual absl::StatusOr<Discovery> Discover(const std::string& tenant,
+                                             const std::vector<Identity>& identities) = 0;
+  virtual absl::StatusOr<Hold> PlaceHold(const NewHold& hold) = 0;
+  virtual absl::StatusOr<Hold> ReleaseHold(const std::string& tenant, const std::string& id) = 0;
+  virtual absl::StatusOr<Page<Hold>> ListHolds(const std::string& tenant,
+                                               bool released_too,
+                                               const PageRequest& page) = 0;
 };
 
 // Over gRPC, with the retry rules of client/retry.h. Never null and does not wait for

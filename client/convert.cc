@@ -334,7 +334,11 @@ RestoreResult FromWire(const v1::RestoreBackupResponse& wire) {
           .removed = wire.removed(),
           .unreadable = wire.unreadable(),
           .memories_removed = wire.memories_removed(),
-          .keys_destroyed = wire.keys_destroyed()};
+          .keys_destroyed = wire.keys_destroyed(),
+          .requests_lost = wire.requests_lost(),
+          .holds_lost = wire.holds_lost(),
+          .requests_ended = wire.requests_ended(),
+          .holds_released = wire.holds_released()};
 }
 
 KeyRotation FromWire(const v1::RotateKeyResponse& wire) {

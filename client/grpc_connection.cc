@@ -8,6 +8,7 @@
 #include "client/channel.h"
 #include "client/connection.h"
 #include "client/convert.h"
+#include "client/convert_erasure.h"
 #include "client/grpc_streams.h"
 #include "client/hedge.h"
 #include "core/base/stall_guard.h"
@@ -15,6 +16,7 @@
 #include "grpcpp/client_context.h"
 #include "lethe/v1/backup_service.grpc.pb.h"
 #include "lethe/v1/certificate_service.grpc.pb.h"
+#include "lethe/v1/erasure_service.grpc.pb.h"
 #include "lethe/v1/memory_service.grpc.pb.h"
 #include "lethe/v1/tenant_service.grpc.pb.h"
 
@@ -34,7 +36,8 @@ class GrpcConnection : public Connection {
         tenants_(v1::TenantService::NewStub(channel_)),
         memories_(v1::MemoryService::NewStub(channel_)),
         certificates_(v1::CertificateService::NewStub(channel_)),
-        backups_(v1::BackupService::NewStub(channel_)) {}
+        backups_(v1::BackupService::NewStub(channel_)),
+        erasures_(v1::ErasureService::NewStub(channel_)) {}
 
   const Options& options() const override { return options_; }
   std::shared_ptr<Connection> With(const CallOptions& call) override {
@@ -319,6 +322,103 @@ class GrpcConnection : public Connection {
                 &v1::CertificateService::StubInterface::RewrapKeys, request);
   }
 
+  absl::StatusOr<ErasureRequest> CreateErasureRequest(const NewErasureRequest& request) override {
+    return Call(
+        request.idempotency_key.empty() ? Idempotency::kNotSafe : Idempotency::kSafeToRepeat,
+        *erasures_, &v1::ErasureService::StubInterface::CreateErasureRequest,
+        convert::ToWire(request));
+  }
+
+  absl::StatusOr<ErasureRequest> GetErasureRequest(const std::string& tenant,
+                                                   const std::string& id) override {
+    v1::GetErasureRequestRequest request;
+    request.set_tenant(tenant);
+    request.set_id(id);
+    return Call(Idempotency::kRead, *erasures_,
+                &v1::ErasureService::StubInterface::GetErasureRequest, request);
+  }
+
+  absl::StatusOr<Page<ErasureRequest>> ListErasureRequests(const std::string& tenant,
+                                                           std::optional<ErasureState> state,
+                                                           const PageRequest& page) override {
+    v1::ListErasureRequestsRequest request;
+    request.set_tenant(tenant);
+    if (state.has_value()) request.set_state(static_cast<v1::ErasureState>(*state));
+    v1::ListErasureRequestsResponse response;
+    LETHE_RETURN_IF_ERROR(ListCall(*erasures_,
+                                   &v1::ErasureService::StubInterface::ListErasureRequests, page,
+                                   request, response));
+    return MakePage<ErasureRequest>(response.requests(), response.next_page_token());
+  }
+
+  absl::StatusOr<ErasureRequest> CancelErasureRequest(const std::string& tenant,
+                                                      const std::string& id) override {
+    v1::CancelErasureRequestRequest request;
+    request.set_tenant(tenant);
+    request.set_id(id);
+    return Call(Idempotency::kSafeToRepeat, *erasures_,
+                &v1::ErasureService::StubInterface::CancelErasureRequest, request);
+  }
+
+  absl::StatusOr<ErasureRequest> ExtendErasureRequest(const std::string& tenant,
+                                                      const std::string& id,
+                                                      const std::string& due_time,
+                                                      const std::string& reason) override {
+    v1::ExtendErasureRequestRequest request;
+    request.set_tenant(tenant);
+    request.set_id(id);
+    request.set_due_time(due_time);
+    request.set_reason(reason);
+    return Call(Idempotency::kSafeToRepeat, *erasures_,
+                &v1::ErasureService::StubInterface::ExtendErasureRequest, request);
+  }
+
+  // Given again until they are discarded; an answer that came with a discard is not.
+  absl::StatusOr<std::vector<ErasureReceipt>> TakeErasureReceipts(const std::string& tenant,
+                                                                  const std::string& id,
+                                                                  bool discard) override {
+    v1::TakeErasureReceiptsRequest request;
+    request.set_tenant(tenant);
+    request.set_id(id);
+    request.set_discard(discard);
+    return Call(discard ? Idempotency::kNotSafe : Idempotency::kSafeToRepeat, *erasures_,
+                &v1::ErasureService::StubInterface::TakeErasureReceipts, request);
+  }
+
+  absl::StatusOr<Discovery> Discover(const std::string& tenant,
+                                     const std::vector<Identity>& identities) override {
+    v1::DiscoverRequest request;
+    request.set_tenant(tenant);
+    convert::ToWire(identities, request.mutable_identities());
+    return Call(Idempotency::kRead, *erasures_, &v1::ErasureService::StubInterface::Discover,
+                request);
+  }
+
+  absl::StatusOr<Hold> PlaceHold(const NewHold& hold) override {
+    return Call(hold.idempotency_key.empty() ? Idempotency::kNotSafe : Idempotency::kSafeToRepeat,
+                *erasures_, &v1::ErasureService::StubInterface::PlaceHold, convert::ToWire(hold));
+  }
+
+  absl::StatusOr<Hold> ReleaseHold(const std::string& tenant, const std::string& id) override {
+    v1::ReleaseHoldRequest request;
+    request.set_tenant(tenant);
+    request.set_id(id);
+    return Call(Idempotency::kSafeToRepeat, *erasures_,
+                &v1::ErasureService::StubInterface::ReleaseHold, request);
+  }
+
+  absl::StatusOr<Page<Hold>> ListHolds(const std::string& tenant,
+                                       bool released_too,
+                                       const PageRequest& page) override {
+    v1::ListHoldsRequest request;
+    request.set_tenant(tenant);
+    request.set_released_too(released_too);
+    v1::ListHoldsResponse response;
+    LETHE_RETURN_IF_ERROR(ListCall(*erasures_, &v1::ErasureService::StubInterface::ListHolds, page,
+                                   request, response));
+    return MakePage<Hold>(response.holds(), response.next_page_token());
+  }
+
   absl::StatusOr<Certificate> GetCertificate(const std::string& tenant,
                                              const std::string& id) override {
     v1::GetCertificateRequest request;
@@ -413,6 +513,7 @@ class GrpcConnection : public Connection {
   std::unique_ptr<v1::MemoryService::Stub> memories_;
   std::unique_ptr<v1::CertificateService::Stub> certificates_;
   std::unique_ptr<v1::BackupService::Stub> backups_;
+  std::unique_ptr<v1::ErasureService::Stub> erasures_;
 };
 
 }  // namespace

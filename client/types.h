@@ -408,6 +408,12 @@ struct RestoreResult {
   uint64_t unreadable = 0;     // tokens that no erasure named, lost with their keys
   uint64_t memories_removed = 0;
   uint64_t keys_destroyed = 0;  // of rows that came after the copy
+  // Made after the copy, and not there any more.
+  uint64_t requests_lost = 0;
+  uint64_t holds_lost = 0;
+  // Open in the copy, and ended since.
+  uint64_t requests_ended = 0;
+  uint64_t holds_released = 0;
 };
 
 // A new key-encryption key for the rows of one tenant.

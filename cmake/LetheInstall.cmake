@@ -12,7 +12,8 @@ install(TARGETS lethed lethe lethe-verify RUNTIME DESTINATION "${CMAKE_INSTALL_B
 
 # The client. Only what a user includes; the rest of client/ and core/ is ours.
 set(LETHE_CLIENT_HEADERS
-  client/async_client.h client/client.h client/connection.h client/insert_writer.h client/options.h
+  client/async_client.h client/client.h client/connection.h client/erasure_types.h client/insert_writer.h
+  client/options.h
   client/query_stream.h client/retry.h client/stream_range.h client/types.h
   client/mocks/mock_connection.h core/base/mutex.h)
 foreach(header IN LISTS LETHE_CLIENT_HEADERS)

@@ -48,6 +48,8 @@ struct Config {
   std::optional<uint64_t> memory_limit = {};
   // Bytes; 0 for none.
   uint64_t ballast = uint64_t{64} << 20;
+  // After the receipt of an erasure request.
+  uint64_t erasure_due_days = 30;
   service::LogLevel log_level = service::LogLevel::kInfo;
   // Empty for nowhere.
   std::string metrics_listen;

@@ -161,6 +161,8 @@ absl::Status Serve(const std::vector<std::string>& arguments,
   service_options.limits = limits;
   service_options.ballast_bytes = config.ballast;
   service_options.quotas = config.quotas;
+  service_options.tenant.erasures.due =
+      absl::Hours(24) * static_cast<int64_t>(config.erasure_due_days);
   Signals signals;
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<service::Service> service,
                          service::Service::Open(service_options));
@@ -181,6 +183,7 @@ absl::Status Serve(const std::vector<std::string>& arguments,
                        .log = &log,
                        .lines = &call_lines,
                        .slow_milliseconds = &slow_call};
+  service->StartErasures();
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::RpcServer> server,
                          rpc::RpcServer::Start(service.get(), rpc_options));
   std::unique_ptr<http::HttpListener> http;
@@ -243,6 +246,7 @@ absl::Status Serve(const std::vector<std::string>& arguments,
   absl::SleepFor(config.drain_delay);
   server->BeginDrain();
   if (http != nullptr) http->Stop();
+  service->StopErasures();
   server->Drain(kGraceShare * config.drain_timeout);
   LETHE_RETURN_IF_ERROR(service->Checkpoint());
   log.Write(service::LogLevel::kInfo, "stopped", {});

@@ -340,6 +340,8 @@ std::vector<Option> MakeOptions() {
             "Room on the disk that is kept in a file for erasures, which give it up when they find "
             "the disk full; inserts are refused until there is room again. 0 for none.",
             "", CheckBallast),
+      Number("erasure-due-days", &Config::erasure_due_days, {.least = 1, .most = 365},
+             "Days after its receipt in which an erasure request is due; it is worked on at once."),
       Choice("log-level", "LEVEL", &Config::log_level,
              {{"debug", LogLevel::kDebug},
               {"info", LogLevel::kInfo},

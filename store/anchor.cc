@@ -108,7 +108,9 @@ absl::Status Anchor::MakeTables(absl::string_view tenant_uid, absl::string_view 
   LETHE_RETURN_IF_ERROR(database_->Execute(
       "CREATE TABLE log (singleton INTEGER PRIMARY KEY CHECK (singleton = 1),"
       " tenant_uid TEXT NOT NULL, origin TEXT NOT NULL, checkpoint BLOB NOT NULL,"
-      " next_handle INTEGER NOT NULL CHECK (next_handle > 0)) STRICT;"
+      " next_handle INTEGER NOT NULL CHECK (next_handle > 0),"
+      " requests INTEGER NOT NULL CHECK (requests >= 0),"
+      " holds INTEGER NOT NULL CHECK (holds >= 0)) STRICT;"
       "CREATE TABLE entries (sequence INTEGER PRIMARY KEY CHECK (sequence >= 0),"
       " id TEXT NOT NULL, kind TEXT NOT NULL, memory_uid TEXT NOT NULL, memory_name TEXT NOT NULL,"
       " create_time INTEGER NOT NULL, leaf_hash BLOB NOT NULL CHECK (length(leaf_hash) = 32),"
@@ -119,8 +121,8 @@ absl::Status Anchor::MakeTables(absl::string_view tenant_uid, absl::string_view 
     LETHE_ASSIGN_OR_RETURN(
         Statement insert,
         database_->Prepare(
-            "INSERT INTO log (singleton, tenant_uid, origin, checkpoint, next_handle)"
-            " VALUES (1, ?1, ?2, x'', 1)"));
+            "INSERT INTO log (singleton, tenant_uid, origin, checkpoint, next_handle, requests,"
+            " holds) VALUES (1, ?1, ?2, x'', 1, 0, 0)"));
     LETHE_RETURN_IF_ERROR(insert.Text(1, tenant_uid).Text(2, origin).Run());
   }
   LETHE_RETURN_IF_ERROR(database_->SetIdentity(kAnchorIdentity));
@@ -130,8 +132,8 @@ absl::Status Anchor::MakeTables(absl::string_view tenant_uid, absl::string_view 
 absl::Status Anchor::Load(absl::string_view tenant_uid, absl::string_view origin) {
   {
     LETHE_ASSIGN_OR_RETURN(Statement select,
-                           database_->Prepare("SELECT tenant_uid, origin, checkpoint, next_handle"
-                                              " FROM log"));
+                           database_->Prepare("SELECT tenant_uid, origin, checkpoint, next_handle,"
+                                              " requests, holds FROM log"));
     LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
     if (!row) return Lost(path(), "no row in table log");
     if (select.ColumnText(0) != tenant_uid || select.ColumnText(1) != origin) {
@@ -140,6 +142,8 @@ absl::Status Anchor::Load(absl::string_view tenant_uid, absl::string_view origin
     }
     head_.checkpoint = std::string(select.ColumnBlob(2));
     head_.next_handle = static_cast<uint64_t>(select.ColumnInt(3));
+    head_.cases = {.requests = static_cast<uint64_t>(select.ColumnInt(4)),
+                   .holds = static_cast<uint64_t>(select.ColumnInt(5))};
   }
   // Dense, or Append would not have taken them; a hole in the middle shows in Visit.
   LETHE_ASSIGN_OR_RETURN(Statement last,
@@ -228,6 +232,26 @@ absl::Status Anchor::RaiseHandles(uint64_t next_handle) {
   }
   LETHE_RETURN_IF_ERROR(transaction.Commit());
   head_.next_handle = raised;
+  return absl::OkStatus();
+}
+
+absl::Status Anchor::RaiseCases(const CaseCounts& cases) {
+  return SetCases({.requests = std::max(cases.requests, head_.cases.requests),
+                   .holds = std::max(cases.holds, head_.cases.holds)});
+}
+
+absl::Status Anchor::SetCases(const CaseCounts& cases) {
+  LETHE_RETURN_IF_ERROR(Health());
+  if (cases == head_.cases) return absl::OkStatus();
+  LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_.get()));
+  {
+    LETHE_ASSIGN_OR_RETURN(Statement update,
+                           database_->Prepare("UPDATE log SET requests = ?1, holds = ?2"));
+    update.Int(1, ClampToInt64(cases.requests)).Int(2, ClampToInt64(cases.holds));
+    LETHE_RETURN_IF_ERROR(update.Run());
+  }
+  LETHE_RETURN_IF_ERROR(transaction.Commit());
+  head_.cases = cases;
   return absl::OkStatus();
 }
 

@@ -1,8 +1,8 @@
 // What is known of a tenant's log outside its database: every entry that the database has ever
 // committed, with what it erased, the checkpoint over them, and a number above every handle.
 //
-//   <vault>/<uid>/anchor.db    tables: log (tenant_uid, origin, checkpoint, next_handle), entries
-//                              (one a certificate)
+//   <vault>/<uid>/anchor.db    tables: log (tenant_uid, origin, checkpoint, next_handle, requests,
+//                              holds), entries (one a certificate)
 //
 // Two things rest on it. A database that is put back from a copy, or rolled back, has a log that is
 // shorter than the anchor or differs from it, and is not served as if nothing had happened. And the
@@ -15,7 +15,9 @@
 // and any number when it was put back from a copy; OpenTenantStore then brings it up to date. Of
 // erasures that are over by then it does not learn the handles and slots, which only tell erased
 // rows of a copy from rows that lost their key with them. Handles are noted before they are given
-// out, a block of kHandleBlock at a time, so that no restore gives one out again.
+// out, a block of kHandleBlock at a time, so that no restore gives one out again. Of erasure
+// requests and holds it knows how many there ever were, so that a restore can say how many are lost
+// with what came after the copy.
 //
 // Ensures: sequences are dense from 0; OK from Append and RaiseHandles means durable. Cost: Append
 // one commit; Visit O(entries). Errors: those of store/sqlite.h; FAILED_PRECONDITION for an anchor
@@ -43,8 +45,8 @@ namespace lethe::store {
 
 inline constexpr DatabaseIdentity kAnchorIdentity = {
     .application_id = 0x4c744131,  // "LtA1"
-    .user_version = 2,
-    .least_version = 2,
+    .user_version = 3,
+    .least_version = 3,
     .older_advice =
         "; it lacks what a restore needs, and no release has written one: make the tenant anew",
 };
@@ -93,6 +95,7 @@ struct AnchorHead {
   std::string checkpoint;            // the signed note over all of them; empty with size 0
   uint64_t pending_from = 0;         // of the last entry
   uint64_t next_handle = 1;          // above every handle that any memory has given out
+  CaseCounts cases;                  // ever made
 };
 
 class Anchor {
@@ -116,6 +119,11 @@ class Anchor {
   // To be called before rows with handles below `next_handle` are committed. Nothing to write for
   // handles that are within the block that was noted last.
   absl::Status RaiseHandles(uint64_t next_handle);
+  // To be called after such cases were committed, before anybody is told. Nothing to write for
+  // counts that are known.
+  absl::Status RaiseCases(const CaseCounts& cases);
+  // After a restore: there are as many as the copy has.
+  absl::Status SetCases(const CaseCounts& cases);
   // From `first` on, in order. Stops at the first status that is not OK and returns it.
   absl::Status Visit(uint64_t first, absl::FunctionRef<absl::Status(AnchorEntry& entry)> visit);
 

@@ -12,8 +12,6 @@
 namespace lethe::store {
 namespace {
 
-// Of a sealed row's plaintext (token_codec.h) and columns; part of what a row is bound to.
-constexpr uint32_t kRowSchema = 3;
 // A block costs a commit. The largest is half of what the vault caches, so that its keys are still
 // there when rows take them.
 constexpr uint64_t kLeastBlock = 256;
@@ -22,8 +20,9 @@ constexpr uint64_t kLargestBlock = 2048;
 RowPlace PlaceOf(const std::string& tenant_uid,
                  absl::string_view memory_uid,
                  uint64_t handle,
-                 uint64_t slot) {
-  return {tenant_uid, std::string(memory_uid), handle, slot, kRowSchema};
+                 uint64_t slot,
+                 uint32_t schema) {
+  return {tenant_uid, std::string(memory_uid), handle, slot, schema};
 }
 
 }  // namespace
@@ -71,7 +70,8 @@ absl::StatusOr<std::string> RowSealer::Seal(absl::string_view memory_uid,
   std::string sealed;
   const auto seal = [&](SealingKey& key) -> absl::Status {
     LETHE_ASSIGN_OR_RETURN(
-        sealed, SealRow(key, PlaceOf(tenant_uid_, memory_uid, handle, slot), plaintext, &nonces));
+        sealed,
+        SealRow(key, PlaceOf(tenant_uid_, memory_uid, handle, slot, schema_), plaintext, &nonces));
     return absl::OkStatus();
   };
   LETHE_RETURN_IF_ERROR(keys_->WithKey(slot, prior_seals, seal));
@@ -84,8 +84,8 @@ absl::StatusOr<std::string> RowSealer::Open(absl::string_view memory_uid,
                                             absl::string_view body) {
   std::string plaintext;
   const auto open = [&](SealingKey& key) -> absl::Status {
-    LETHE_ASSIGN_OR_RETURN(plaintext,
-                           OpenRow(key, PlaceOf(tenant_uid_, memory_uid, handle, slot), body));
+    LETHE_ASSIGN_OR_RETURN(
+        plaintext, OpenRow(key, PlaceOf(tenant_uid_, memory_uid, handle, slot, schema_), body));
     return absl::OkStatus();
   };
   const absl::Status status = keys_->WithKey(slot, 0, open);

@@ -27,6 +27,10 @@ namespace lethe::store {
 // Free slots that inserts leave to erasures, so that these can go on when the disk is full.
 inline constexpr uint64_t kSlotReserve = 256;
 
+// What a sealed row is bound to besides its place: which kind of bytes it holds.
+inline constexpr uint32_t kRowSchema = 3;            // of a token (token_codec.h) and its columns
+inline constexpr uint32_t kCaseSchema = 0x63617365;  // of the personal part of a case
+
 enum class SlotUse : uint8_t {
   kInsert,  // leaves the reserve
   kErase,   // takes it
@@ -70,8 +74,8 @@ class SlotTaker {
 class RowSealer {
  public:
   // `keys` may be null for a tenant without rows.
-  RowSealer(KeyStore* keys, std::string tenant_uid)
-      : keys_(keys), tenant_uid_(std::move(tenant_uid)) {}
+  RowSealer(KeyStore* keys, std::string tenant_uid, uint32_t schema = kRowSchema)
+      : keys_(keys), tenant_uid_(std::move(tenant_uid)), schema_(schema) {}
 
   // Makes the calls for rows of these slots that follow cheaper (KeyStore::Prefetch).
   absl::Status Prefetch(std::span<const uint64_t> slots) { return keys_->Prefetch(slots); }
@@ -95,6 +99,7 @@ class RowSealer {
  private:
   KeyStore* keys_;
   std::string tenant_uid_;
+  uint32_t schema_;
 };
 
 }  // namespace lethe::store

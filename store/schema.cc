@@ -90,6 +90,27 @@ CREATE TABLE requests (
   answer BLOB NOT NULL,
   create_time INTEGER NOT NULL
 ) STRICT;
+
+-- Erasure requests (kind 1) and legal holds (kind 2). Nothing personal stands here in clear: `personal`
+-- is sealed under `slot`, which no other row has. NULL with a slot: ended, the key is to be destroyed.
+CREATE TABLE cases (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE CHECK (length(id) = 32),
+  kind INTEGER NOT NULL CHECK (kind IN (1, 2)),
+  state INTEGER NOT NULL,
+  received INTEGER NOT NULL,
+  due INTEGER NOT NULL,
+  wake INTEGER,
+  callback INTEGER,
+  subject_key BLOB CHECK (length(subject_key) = 16),
+  facts BLOB NOT NULL,
+  slot INTEGER UNIQUE CHECK (slot > 1),
+  seals INTEGER NOT NULL CHECK (seals >= 0),
+  personal BLOB,
+  CHECK (slot IS NOT NULL OR personal IS NULL)
+) STRICT;
+CREATE INDEX cases_by_kind ON cases (kind, state, number);
+CREATE INDEX cases_open ON cases (number) WHERE wake IS NOT NULL OR callback IS NOT NULL;
 )sql";
 
 // The tree over the certificates. A row of log_nodes is written once and never changes.

@@ -1,7 +1,8 @@
-// The tables of tenant.db and its identity, internal to the store. Format 3.
+// The tables of tenant.db and its identity, internal to the store. Format 4.
 //
 // Formats 1 and 2 had rows in clear. A file of them is refused: what was written in clear cannot be
-// taken back by destroying a key, so it cannot become a file that claims that.
+// taken back by destroying a key, so it cannot become a file that claims that. Format 3 had no
+// erasure requests and no holds; no release has written it.
 //
 // Every table is STRICT. Rows are sealed (row_keys.h); ids and subjects are indexed by keyed hashes
 // only (token_codec.h), under a secret that slot 1 of the tenant's keys seals:
@@ -28,12 +29,12 @@ namespace lethe::store {
 
 inline constexpr DatabaseIdentity kTenantIdentity = {
     .application_id = 0x4c745431,  // "LtT1"
-    .user_version = 3,
-    .least_version = 3,
+    .user_version = 4,
+    .least_version = 4,
     .older_advice =
-        "; it held rows in clear, which no destroyed key can take back, so it is not"
-        " brought up to date: with the older release export the log of certificates,"
-        " then insert the tokens again into a new tenant of this release",
+        "; formats 1 and 2 held rows in clear, which no destroyed key can take back, and no release"
+        " has written format 3, so it is not brought up to date: with the older release export the"
+        " log of certificates, then insert the tokens again into a new tenant of this release",
 };
 
 // The tenant's own key: it seals the secret of the keyed hashes and nothing else.

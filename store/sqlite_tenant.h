@@ -1,6 +1,6 @@
 // The class behind sqlite_tenant_store.h, internal to the store: what is in sqlite_tenant_store.cc
 // is the tenant's life (making, opening, checking, closing) and its keys; what is in
-// sqlite_tenant.cc are memories, tokens, requests and the log.
+// sqlite_tenant.cc are memories, tokens, requests and the log, in sqlite_tenant_cases.cc cases.
 #ifndef LETHE_STORE_SQLITE_TENANT_H_
 #define LETHE_STORE_SQLITE_TENANT_H_
 
@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "store/anchor.h"
+#include "store/case_table.h"
 #include "store/certificate_log.h"
 #include "store/memory_table.h"
 #include "store/outbox.h"
@@ -40,7 +41,8 @@ struct TenantFile {
 };
 absl::StatusOr<TenantFile> OpenTenantFile(const std::string& dir,
                                           const SqliteTenantOptions& options);
-// The slots that a row or a pending erasure has, and the tenant's own; increasing. Cost O(tokens).
+// The slots that a row, a case or a pending erasure has, and the tenant's own; increasing. Cost
+// O(tokens).
 absl::StatusOr<std::vector<uint64_t>> NeededSlots(Database& database);
 // That the vault has every key that rows have taken.
 absl::Status CheckTaken(const Database& database, const StoredTenant& tenant, const KeyStore& keys);
@@ -86,6 +88,17 @@ class SqliteTenant final : public TenantStore {
   absl::Status ForgetEndedEpochs(uint32_t through) override;
   absl::StatusOr<std::optional<RequestRecord>> FindRequest(absl::string_view request_id) override;
   absl::Status RecordRequest(const RequestRecord& request) override;
+  absl::StatusOr<CaseRecord> CreateCase(const CaseCreation& creation) override;
+  absl::Status UpdateCase(const CaseUpdate& update) override;
+  absl::StatusOr<CaseRecord> GetCase(absl::string_view id) override;
+  absl::StatusOr<CaseRecord> GetCaseByNumber(uint64_t number) override;
+  absl::StatusOr<std::string> GetCasePersonal(absl::string_view id) override;
+  absl::StatusOr<std::vector<CaseRecord>> ListCases(const CaseQuery& query) override;
+  absl::StatusOr<std::vector<OpenCase>> ListOpenCases() override;
+  absl::StatusOr<KeysDestroyed> DestroyCaseKeys() override;
+  absl::Status FinishCaseKeys() override;
+  absl::StatusOr<std::vector<HeldSubject>> ListHeldSubjects() override;
+  HoldKey HoldKeyOf(absl::string_view subject) const override;
   absl::StatusOr<LogHead> GetLogHead() override;
   absl::Status StartLog(const LogStart& start) override;
   absl::Status AppendCertificate(const CertificateAppend& certificate) override;
@@ -124,6 +137,8 @@ class SqliteTenant final : public TenantStore {
   absl::Status ChangeWith(Kind kind,
                           const CertificateAppend& certificate,
                           absl::FunctionRef<absl::Status()> body);
+  // What is answered, and from then on, when the anchor could not follow what was committed.
+  absl::Status FellBehind(const absl::Status& status);
   KeyStore* keys() { return vault_ == nullptr ? nullptr : vault_->keys(); }
   TenantVault::Place place() const;
 
@@ -134,6 +149,7 @@ class SqliteTenant final : public TenantStore {
   SqliteTenantOptions options_;
   MemoryTable memories_;
   TokenTable tokens_;
+  CaseTable cases_;
   Outbox outbox_;
   CertificateLog log_;
   absl::Status behind_;  // not OK: the anchor lacks what the log has

@@ -12,6 +12,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "store/anchor.h"
+#include "store/case_table.h"
 #include "store/certificate_log.h"
 #include "store/outbox.h"
 #include "store/sqlite_tenant.h"
@@ -91,7 +92,9 @@ absl::Status BringAnchorUp(Database& database, const StoredTenant& tenant, Ancho
   }
   // An anchor that was put back may have an older bound with as many certificates.
   LETHE_ASSIGN_OR_RETURN(const uint64_t next_handle, MemoryTable(&database).LargestNextHandle());
-  return anchor.RaiseHandles(next_handle);
+  LETHE_RETURN_IF_ERROR(anchor.RaiseHandles(next_handle));
+  LETHE_ASSIGN_OR_RETURN(const CaseCounts cases, CaseTable::Count(database));
+  return anchor.RaiseCases(cases);
 }
 
 // Of the two files one may have been put back from a copy without the other.
@@ -183,7 +186,9 @@ absl::StatusOr<std::vector<uint64_t>> NeededSlots(Database& database) {
   LETHE_ASSIGN_OR_RETURN(std::vector<uint64_t> needed,
                          Outbox(&database).Slots(std::numeric_limits<int64_t>::max()));
   needed.push_back(kTenantSlot);
-  LETHE_ASSIGN_OR_RETURN(Statement select, database.Prepare("SELECT DISTINCT slot FROM tokens"));
+  LETHE_ASSIGN_OR_RETURN(Statement select,
+                         database.Prepare("SELECT slot FROM tokens UNION"
+                                          " SELECT slot FROM cases WHERE slot IS NOT NULL"));
   while (true) {
     LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
     if (!row) break;
@@ -216,6 +221,7 @@ SqliteTenant::SqliteTenant(std::unique_ptr<Database> database,
       options_(options),
       memories_(database_.get()),
       tokens_(database_.get(), keys(), tenant_.uid, index_secret),
+      cases_(database_.get(), keys(), tenant_.uid, index_secret),
       outbox_(database_.get()),
       log_(database_.get(), tenant_.log_origin) {}
 
@@ -271,7 +277,10 @@ absl::Status SqliteTenant::ChangeWith(Kind kind,
   LETHE_RETURN_IF_ERROR(Change(kind, with_entry));
   if (vault_ == nullptr) return absl::OkStatus();  // closing: no copy is of use any more
   const absl::Status status = vault_->anchor()->Append({&entry, 1}, certificate.checkpoint);
-  if (status.ok()) return status;
+  return status.ok() ? status : FellBehind(status);
+}
+
+absl::Status SqliteTenant::FellBehind(const absl::Status& status) {
   behind_ = absl::UnavailableError(
       absl::StrCat("the anchor of the log could not follow it: ", status.message(),
                    "; close and open the tenant again"));
@@ -322,7 +331,7 @@ absl::StatusOr<EraseResult> SqliteTenant::BeginClose() {
           "UPDATE tenant SET state = 2, index_secret = x'',"
           " closing_erased = (SELECT count(*) FROM tokens);"
           "DELETE FROM tokens; DELETE FROM tombstones; DELETE FROM memories; DELETE FROM requests;"
-          "DELETE FROM outbox");
+          "DELETE FROM outbox; DELETE FROM cases");
     };
     LETHE_RETURN_IF_ERROR(Change(Kind::kClose, body));
     tenant_.state = TenantState::kClosing;

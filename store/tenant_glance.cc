@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "audit/hash.h"
 #include "store/anchor.h"
+#include "store/case_table.h"
 #include "store/schema.h"
 #include "store/validation.h"
 #include "store/vault/vault_folder.h"
@@ -109,6 +110,30 @@ bool VaultAgrees(const std::string& vault,
   return last != nullptr && Bytes(last, 0) == last_leaf;
 }
 
+// False when they cannot be read.
+bool ReadOpenCases(const Handle& handle, std::vector<OpenCase>& cases) {
+  sqlite3_stmt* statement = nullptr;
+  if (sqlite3_prepare_v2(handle.get(), kSelectOpenCases, -1, &statement, nullptr) != SQLITE_OK) {
+    return false;
+  }
+  const Row row(statement);
+  const auto time = [&](int column) {
+    return sqlite3_column_type(statement, column) == SQLITE_NULL
+               ? std::nullopt
+               : std::optional<int64_t>(sqlite3_column_int64(statement, column));
+  };
+  int code = SQLITE_ROW;
+  while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+    cases.push_back({.number = static_cast<uint64_t>(sqlite3_column_int64(statement, 0)),
+                     .state = static_cast<CaseState>(sqlite3_column_int64(statement, 1)),
+                     .received_micros = sqlite3_column_int64(statement, 2),
+                     .due_micros = sqlite3_column_int64(statement, 3),
+                     .wake_micros = time(4),
+                     .callback_micros = time(5)});
+  }
+  return code == SQLITE_DONE;
+}
+
 }  // namespace
 
 std::optional<TenantGlance> GlanceAtTenant(const std::string& dir, const std::string& vault) {
@@ -140,6 +165,7 @@ std::optional<TenantGlance> GlanceAtTenant(const std::string& dir, const std::st
       !VaultAgrees(vault, glance.record, certificates, last == nullptr ? "" : Bytes(last, 0))) {
     return std::nullopt;
   }
+  if (!ReadOpenCases(handle, glance.cases)) return std::nullopt;
   glance.memories = static_cast<uint64_t>(memories);
   glance.vkey = Bytes(key, 0);
   glance.head.count = static_cast<uint64_t>(certificates);

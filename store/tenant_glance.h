@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "store/tenant_store.h"
 
@@ -31,6 +32,7 @@ struct TenantGlance {
   std::string vkey;  // the newest key of the log
   uint64_t memories = 0;
   uint64_t file_bytes = 0;
+  std::vector<OpenCase> cases;  // ListOpenCases
 };
 
 std::optional<TenantGlance> GlanceAtTenant(const std::string& dir, const std::string& vault);

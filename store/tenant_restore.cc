@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "store/anchor.h"
+#include "store/case_table.h"
 #include "store/certificate_log.h"
 #include "store/memory_table.h"
 #include "store/outbox.h"
@@ -59,7 +61,8 @@ class Restorer {
         log_(file_.database.get(), file_.tenant.record.log_origin),
         outbox_(file_.database.get()),
         memories_(file_.database.get()),
-        tokens_(file_.database.get(), &keys_, file_.tenant.record.uid, secret) {}
+        tokens_(file_.database.get(), &keys_, file_.tenant.record.uid, secret),
+        cases_(file_.database.get(), &keys_, file_.tenant.record.uid, secret) {}
 
   absl::StatusOr<RestoreReport> Run(const RestoreCertifier& certify);
 
@@ -76,6 +79,8 @@ class Restorer {
   // That the copy's log begins the anchor's, and what comes after it.
   absl::Status PutBack(const LogHead& copy);
   absl::Status EraseAgain(const AnchorEntry& entry);
+  // Those of the copy whose keys are gone.
+  absl::Status EndCases();
   absl::Status CheckRows();
   absl::StatusOr<CertificateAppend> Certify(const RestoreCertifier& certify, AnchorEntry& entry);
   // From now on the keys are taken that are, and those that nothing needs have ended.
@@ -90,6 +95,7 @@ class Restorer {
   Outbox outbox_;
   MemoryTable memories_;
   TokenTable tokens_;
+  CaseTable cases_;
   std::vector<uint8_t> slots_;  // Known of each, by its number
   RestoreReport report_;
 };
@@ -173,6 +179,17 @@ absl::Status Restorer::EraseAgain(const AnchorEntry& entry) {
   return memories_.Remove(*memory);
 }
 
+absl::Status Restorer::EndCases() {
+  LETHE_ASSIGN_OR_RETURN(report_.cases_ended, cases_.EndLost([this](uint64_t slot) {
+    return slot >= slots_.size() || slots_[slot] != kLive;
+  }));
+  LETHE_ASSIGN_OR_RETURN(const CaseCounts copy, CaseTable::Count(*file_.database));
+  const CaseCounts& ever = anchor_.head().cases;
+  report_.cases_lost = {.requests = ever.requests - std::min(ever.requests, copy.requests),
+                        .holds = ever.holds - std::min(ever.holds, copy.holds)};
+  return absl::OkStatus();
+}
+
 absl::Status Restorer::CheckRows() {
   std::string after;
   while (true) {
@@ -245,6 +262,7 @@ absl::StatusOr<RestoreReport> Restorer::Run(const RestoreCertifier& certify) {
     LETHE_ASSIGN_OR_RETURN(report_.unreadable, tokens_.RemoveUnder([this](uint64_t slot) {
       return slot >= slots_.size() || slots_[slot] != kLive;
     }));
+    LETHE_RETURN_IF_ERROR(EndCases());
     LETHE_RETURN_IF_ERROR(CheckRows());
     LETHE_RETURN_IF_ERROR(memories_.RaiseNextHandles(anchor_.head().next_handle));
     LETHE_RETURN_IF_ERROR(SetKeys());
@@ -253,6 +271,8 @@ absl::StatusOr<RestoreReport> Restorer::Run(const RestoreCertifier& certify) {
   }
   LETHE_RETURN_IF_ERROR(database.CheckpointTruncate());
   LETHE_RETURN_IF_ERROR(anchor_.Append({&entry, 1}, certificate.checkpoint));
+  LETHE_ASSIGN_OR_RETURN(const CaseCounts cases, CaseTable::Count(database));
+  LETHE_RETURN_IF_ERROR(anchor_.SetCases(cases));
   LETHE_RETURN_IF_ERROR(DestroyLostKeys());
   return report_;
 }

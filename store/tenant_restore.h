@@ -19,11 +19,14 @@
 //   4. Keys that no row and no pending erasure needs are destroyed: rows that came after the copy
 //      are lost with it, and copies of them must not outlive an erasure that nobody can ask for.
 //
-// What is lost: rows, memories and answers to requests that came after the copy; the new content of
-// tokens that were edited after it (the old one is erased again); rows of a subject of whom a part
-// was erased after it, since what remained was sealed anew and the copy has it under the key that
-// was destroyed. An empty memory that was deleted without a certificate is back. Later copies lose
-// what came after this one too, with its keys: restore the newest that is whole.
+// A case of the copy whose key is destroyed has ended since and stays ended; one whose key is alive
+// is as the copy has it, so that a pending erasure request is pending again and finds what is left.
+//
+// What is lost: rows, memories, cases and answers to requests that came after the copy; the new
+// content of tokens that were edited after it (the old one is erased again); rows of a subject of
+// whom a part was erased after it, since what remained was sealed anew and the copy has it under
+// the key that was destroyed. An empty memory that was deleted without a certificate is back. Later
+// copies lose what came after this one too, with its keys: restore the newest that is whole.
 //
 // A crash or an error at any point changes nothing that is served; the restore is repeated with the
 // copy itself, not with what an attempt left of it. Every attempt that came to step 3 leaves its
@@ -61,6 +64,12 @@ struct RestoreReport {
   // By step 4, so that `certify` sees 0: those that rows which came after the copy may have had,
   // and those that were in reserve.
   uint64_t keys_destroyed = 0;
+  // Erasure requests and holds that were made after the copy: there are none of them any more, and
+  // what such a hold kept is not kept. One too many where a crash came between.
+  CaseCounts cases_lost;
+  // Requests of the copy that ended after it, whatever the outcome: they are kFailed. Holds of the
+  // copy that were released after it: they stay released.
+  CaseCounts cases_ended;
 };
 
 // Makes the `restored` certificate for the log as it stands after the certificates were put back:

@@ -72,6 +72,7 @@ inline constexpr size_t kMaxRowBytes = 8u << 20;    // one sealed token
 inline constexpr size_t kMaxBlobBytes = 16u << 20;  // config, answer, envelope, warm start
 inline constexpr size_t kMaxLeafBytes = 65'535;     // a tile of the log must hold it
 inline constexpr uint32_t kMaxPageSize = 1'000;
+inline constexpr size_t kMaxCaseBytes = 1u << 20;  // personal part of a case
 
 enum class TenantState : uint8_t {
   kOpen = 0,
@@ -181,6 +182,82 @@ struct RequestRecord {
   std::string answer;      // opaque
   int64_t create_time_micros = 0;
   bool operator==(const RequestRecord&) const = default;
+};
+
+// --- Erasure requests and legal holds, which the store calls cases.
+//
+// What stays of a case is what it says of itself in clear: times, a state, and `facts`, in which
+// the caller puts nothing personal. Who and why is its personal part, sealed under a key that is
+// its alone and that ends with it, so that afterwards no copy of the file tells who asked.
+enum class CaseKind : uint8_t { kErasureRequest = 1, kHold = 2 };
+enum class CaseState : uint8_t {
+  kPending = 1,
+  kInProgress = 2,
+  kCompleted = 3,
+  kDenied = 4,
+  kCancelled = 5,
+  kFailed = 6,
+  kHeld = 7,  // of a hold: in force
+  kReleased = 8,
+};
+
+struct CaseRecord {
+  uint64_t number = 0;  // increasing in a tenant; set by the store
+  std::string id;       // 32 lower-case hex digits, given by the caller, never used twice
+  CaseKind kind = CaseKind::kErasureRequest;
+  CaseState state = CaseState::kPending;
+  int64_t received_micros = 0;
+  int64_t due_micros = 0;
+  std::optional<int64_t> wake_micros;      // when the server has something to do about it
+  std::optional<int64_t> callback_micros;  // when somebody is to be told about it
+  std::string facts;                       // opaque, and nothing personal; at most kMaxBlobBytes
+  bool personal = false;                   // set by the store: the personal part is there
+  bool operator==(const CaseRecord&) const = default;
+};
+
+struct CaseCreation {
+  CaseRecord record;     // `number` and `personal` are ignored
+  std::string personal;  // 1 to kMaxCaseBytes
+  std::string subject;   // of a hold, and only there: whose tokens it keeps
+  std::optional<RequestRecord> request = {};
+};
+
+struct CaseUpdate {
+  CaseRecord record;  // id, kind and received_micros stay as they are; `personal` is ignored
+  std::optional<std::string> personal = {};  // absent: as it is
+  // The personal part ends: DestroyCaseKeys takes its key. A hold is in force no more.
+  bool end_personal = false;
+};
+
+// What is to be known of the cases that want something, without anything personal.
+struct OpenCase {
+  uint64_t number = 0;
+  CaseState state = CaseState::kPending;
+  int64_t received_micros = 0;
+  int64_t due_micros = 0;
+  std::optional<int64_t> wake_micros;
+  std::optional<int64_t> callback_micros;
+  bool operator==(const OpenCase&) const = default;
+};
+
+struct CaseQuery {
+  CaseKind kind = CaseKind::kErasureRequest;
+  std::optional<CaseState> state;  // absent: any
+  uint64_t after_number = 0;
+  uint32_t limit = 100;  // 1 to kMaxPageSize
+};
+
+// A keyed hash of a subject in all memories of the tenant.
+using HoldKey = std::array<uint8_t, 16>;
+struct HeldSubject {
+  HoldKey key{};
+  std::string hold_id;
+};
+
+struct CaseCounts {
+  uint64_t requests = 0;
+  uint64_t holds = 0;
+  bool operator==(const CaseCounts&) const = default;
 };
 
 struct EraseRequest {
@@ -363,6 +440,29 @@ class TenantStore {
       absl::string_view request_id) = 0;
   // For an answer that goes with no erasure (nothing matched).
   virtual absl::Status RecordRequest(const RequestRecord& request) = 0;
+
+  // --- Cases.
+  // Returns the record as stored. The quota does not stop this, nor UpdateCase. ALREADY_EXISTS for
+  // an id or a request id that is there. INDETERMINATE also where the anchor could not follow.
+  virtual absl::StatusOr<CaseRecord> CreateCase(const CaseCreation& creation) = 0;
+  // NOT_FOUND. FAILED_PRECONDITION where a personal part that has ended would be written.
+  virtual absl::Status UpdateCase(const CaseUpdate& update) = 0;
+  virtual absl::StatusOr<CaseRecord> GetCase(absl::string_view id) = 0;
+  virtual absl::StatusOr<CaseRecord> GetCaseByNumber(uint64_t number) = 0;
+  // NOT_FOUND also when it has ended.
+  virtual absl::StatusOr<std::string> GetCasePersonal(absl::string_view id) = 0;
+  // In the order of numbers.
+  virtual absl::StatusOr<std::vector<CaseRecord>> ListCases(const CaseQuery& query) = 0;
+  // Those with a time to wake or a callback, in the order of numbers.
+  virtual absl::StatusOr<std::vector<OpenCase>> ListOpenCases() = 0;
+  // Destroys the keys of all personal parts that have ended. Idempotent; OK with zeros where there
+  // is none. `evidence` as in DestroyPendingKeys. They stay on the list until FinishCaseKeys.
+  virtual absl::StatusOr<KeysDestroyed> DestroyCaseKeys() = 0;
+  // Takes the destroyed ones off the list; their cases want nothing any more.
+  virtual absl::Status FinishCaseKeys() = 0;
+  // Of the holds that are in force.
+  virtual absl::StatusOr<std::vector<HeldSubject>> ListHeldSubjects() = 0;
+  virtual HoldKey HoldKeyOf(absl::string_view subject) const = 0;
 
   // --- The log of certificates.
   virtual absl::StatusOr<LogHead> GetLogHead() = 0;

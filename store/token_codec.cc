@@ -152,4 +152,8 @@ IndexHash IndexKeys::ForSubject(absl::string_view memory_uid, absl::string_view 
   return Hash(absl::string_view("lethe-subject\0", 14), memory_uid, subject);
 }
 
+IndexHash IndexKeys::ForHold(absl::string_view tenant_uid, absl::string_view subject) const {
+  return Hash(absl::string_view("lethe-hold\0", 11), tenant_uid, subject);
+}
+
 }  // namespace lethe::store

@@ -10,9 +10,10 @@
 // Keyed hashes, with a random secret per tenant:
 //   id_key      = HMAC-SHA256(secret, "lethe-id" 00 || memory uid || id), its first 16 bytes
 //   subject_key = HMAC-SHA256(secret, "lethe-subject" 00 || memory uid || subject), likewise
-// The memory's uid is in both, so the same id or subject in two memories cannot be linked by them.
-// 128 bits: two of n ids of a memory share a hash with probability below n^2 / 2^129, for a
-// thousand million 2^-69, and nobody can look for such a pair without the secret. Then the second
+//   hold key    = HMAC-SHA256(secret, "lethe-hold" 00 || tenant uid || subject), likewise
+// The memory's uid is in the first two, so the same id or subject in two memories cannot be linked
+// by them. 128 bits: two of n ids of a memory share a hash with probability below n^2 / 2^129, for
+// a thousand million 2^-69, and nobody can look for such a pair without the secret. Then the second
 // is refused as being there already; a row whose hash is not its own id's is found when it is read.
 //
 // Errors: DATA_LOSS for bytes that EncodeToken did not make; the message says which check failed,
@@ -47,6 +48,8 @@ class IndexKeys {
   explicit IndexKeys(const SecretBytes& secret);
   IndexHash ForId(absl::string_view memory_uid, absl::string_view id) const;
   IndexHash ForSubject(absl::string_view memory_uid, absl::string_view subject) const;
+  // Of a legal hold, which is on the subject in all memories of the tenant.
+  IndexHash ForHold(absl::string_view tenant_uid, absl::string_view subject) const;
 
  private:
   IndexHash Hash(absl::string_view tag, absl::string_view memory_uid, absl::string_view text) const;

@@ -76,7 +76,11 @@ Json ToJson(const client::RestoreResult& result) {
           {"removed", result.removed},
           {"unreadable", result.unreadable},
           {"memories_removed", result.memories_removed},
-          {"keys_destroyed", result.keys_destroyed}};
+          {"keys_destroyed", result.keys_destroyed},
+          {"requests_lost", result.requests_lost},
+          {"holds_lost", result.holds_lost},
+          {"requests_ended", result.requests_ended},
+          {"holds_released", result.holds_released}};
 }
 
 // Sheets of fields, an object each, with an empty line between them; a list in JSON.
@@ -298,7 +302,9 @@ int RestoreOne(Context& context, const std::string& folder, bool replace, Sheets
                                {"tokens taken out again", FormatCount(result->removed)},
                                {"tokens lost with their keys", FormatCount(result->unreadable)},
                                {"memories deleted again", FormatCount(result->memories_removed)},
-                               {"keys destroyed", FormatCount(result->keys_destroyed)}});
+                               {"keys destroyed", FormatCount(result->keys_destroyed)},
+                               {"erasure requests lost", FormatCount(result->requests_lost)},
+                               {"legal holds lost", FormatCount(result->holds_lost)}});
   return kExitOk;
 }
 

@@ -22,6 +22,8 @@ void AddQueryCommand(CLI::App& app, Context& context, Action& action);
 void AddForgetCommand(CLI::App& app, Context& context, Action& action);
 void AddEvictCommand(CLI::App& app, Context& context, Action& action);
 void AddEditCommand(CLI::App& app, Context& context, Action& action);
+// `lethe erasure` and `lethe hold`.
+void AddErasureCommands(CLI::App& app, Context& context, Action& action);
 void AddCertificateCommands(CLI::App& app, Context& context, Action& action);
 void AddBackupCommands(CLI::App& app, Context& context, Action& action);
 void AddExportCommand(CLI::App& app, Context& context, Action& action);

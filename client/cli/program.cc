@@ -195,6 +195,7 @@ Program::Program(Io& io, const Connector& connector)
   AddForgetCommand(app_, context_, action_);
   AddEvictCommand(app_, context_, action_);
   AddEditCommand(app_, context_, action_);
+  AddErasureCommands(app_, context_, action_);
   AddCertificateCommands(app_, context_, action_);
   AddLogCommands(app_, context_, action_);
   AddExportCommand(app_, context_, action_);

@@ -78,6 +78,43 @@ class MockConnection : public Connection {
               (const RestoreRequest&, const std::function<absl::StatusOr<std::string>()>&),
               (override));
   MOCK_METHOD(absl::StatusOr<KeyRewrap>, RewrapKeys, (const std::string&), (override));
+  MOCK_METHOD(absl::StatusOr<ErasureRequest>,
+              CreateErasureRequest,
+              (const NewErasureRequest&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<ErasureRequest>,
+              GetErasureRequest,
+              (const std::string&, const std::string&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<Page<ErasureRequest>>,
+              ListErasureRequests,
+              (const std::string&, std::optional<ErasureState>, const PageRequest&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<ErasureRequest>,
+              CancelErasureRequest,
+              (const std::string&, const std::string&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<ErasureRequest>,
+              ExtendErasureRequest,
+              (const std::string&, const std::string&, const std::string&, const std::string&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<std::vector<ErasureReceipt>>,
+              TakeErasureReceipts,
+              (const std::string&, const std::string&, bool),
+              (override));
+  MOCK_METHOD(absl::StatusOr<Discovery>,
+              Discover,
+              (const std::string&, const std::vector<Identity>&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<Hold>, PlaceHold, (const NewHold&), (override));
+  MOCK_METHOD(absl::StatusOr<Hold>,
+              ReleaseHold,
+              (const std::string&, const std::string&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<Page<Hold>>,
+              ListHolds,
+              (const std::string&, bool, const PageRequest&),
+              (override));
 };
 
 class MockInsertStream : public InsertStream {

@@ -417,6 +417,10 @@ void ToProto(const service::RestoreReply& from, v1::RestoreBackupResponse* to) {
   to->set_unreadable(from.unreadable);
   to->set_memories_removed(from.memories_removed);
   to->set_keys_destroyed(from.keys_destroyed);
+  to->set_requests_lost(from.requests_lost);
+  to->set_holds_lost(from.holds_lost);
+  to->set_requests_ended(from.requests_ended);
+  to->set_holds_released(from.holds_released);
 }
 
 void ToProto(const service::RewrapReply& from, v1::RewrapKeysResponse* to) {

@@ -15,6 +15,7 @@
 #include "core/base/check.h"
 #include "lethe/v1/memory_service.pb.h"
 #include "server/calls/convert.h"
+#include "server/calls/convert_erasure.h"
 #include "server/service/paging.h"
 #include "server/service/service.h"
 
@@ -35,7 +36,8 @@ struct UnaryCall {
 std::vector<UnaryCall> TenantCalls(service::Service* service);
 std::vector<UnaryCall> MemoryCalls(service::Service* service);
 std::vector<UnaryCall> CertificateCalls(service::Service* service);
-// All of these.
+std::vector<UnaryCall> ErasureCalls(service::Service* service);
+// All of these but the erasure calls, which HTTP does not have in this form.
 std::vector<UnaryCall> AllUnaryCalls(service::Service* service);
 
 // The body of Query, for a stream of them too.

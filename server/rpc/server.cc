@@ -57,7 +57,8 @@ RpcServer::RpcServer(service::Service* service, const ServerOptions& options)
                     HooksOf(service, options),
                     options.max_exports,
                     options.max_export_write),
-      backups_(service, HooksOf(service, options), options.max_backups, options.max_backup_pause) {}
+      backups_(service, HooksOf(service, options), options.max_backups, options.max_backup_pause),
+      erasures_(service, HooksOf(service, options)) {}
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* service,
                                                             const ServerOptions& options) {
@@ -105,6 +106,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* se
   builder.RegisterService(&server->memories_);
   builder.RegisterService(&server->certificates_);
   builder.RegisterService(&server->backups_);
+  builder.RegisterService(&server->erasures_);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr || (!options.listen.empty() && port <= 0)) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen,
@@ -125,7 +127,8 @@ void RpcServer::SetServing(bool serving) {
   grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
   for (const char* name :
        {v1::TenantService::service_full_name(), v1::MemoryService::service_full_name(),
-        v1::CertificateService::service_full_name(), v1::BackupService::service_full_name()}) {
+        v1::CertificateService::service_full_name(), v1::BackupService::service_full_name(),
+        v1::ErasureService::service_full_name()}) {
     health->SetServingStatus(name, serving);
   }
   health->SetServingStatus("", serving);
@@ -140,6 +143,7 @@ void RpcServer::BeginDrain() {
   memories_.StopCalls();
   certificates_.StopCalls();
   backups_.StopCalls();
+  erasures_.StopCalls();
 }
 
 void RpcServer::Drain(absl::Duration grace) {
@@ -151,6 +155,7 @@ void RpcServer::Drain(absl::Duration grace) {
   memories_.WaitForCalls(deadline);
   certificates_.WaitForCalls(deadline);
   backups_.WaitForCalls(deadline);
+  erasures_.WaitForCalls(deadline);
   // What is left: sending the last answers, and calls of other services (health watches).
   server_->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
 }

@@ -82,6 +82,7 @@ class RpcServer {
   MemoryHandlers memories_;
   CertificateHandlers certificates_;
   BackupHandlers backups_;
+  ErasureHandlers erasures_;
   std::unique_ptr<grpc::Server> server_;
   uint16_t port_ = 0;
   bool drained_ = false;

@@ -13,6 +13,11 @@ TenantHandlers::TenantHandlers(service::Service* service, const CallHooks& hooks
   for (const calls::UnaryCall& call : calls::TenantCalls(service)) Unary(call);
 }
 
+ErasureHandlers::ErasureHandlers(service::Service* service, const CallHooks& hooks)
+    : RawService(hooks) {
+  for (const calls::UnaryCall& call : calls::ErasureCalls(service)) Unary(call);
+}
+
 void MemoryHandlers::StopCalls() {
   RawService::StopCalls();
   insert_streams_.StopAll();

@@ -7,6 +7,7 @@
 
 #include "lethe/v1/backup_service.grpc.pb.h"
 #include "lethe/v1/certificate_service.grpc.pb.h"
+#include "lethe/v1/erasure_service.grpc.pb.h"
 #include "lethe/v1/memory_service.grpc.pb.h"
 #include "lethe/v1/tenant_service.grpc.pb.h"
 #include "server/rpc/call_registry.h"
@@ -20,6 +21,11 @@ namespace lethe::rpc {
 class TenantHandlers final : public RawService<v1::TenantService::Service> {
  public:
   TenantHandlers(service::Service* service, const CallHooks& hooks);
+};
+
+class ErasureHandlers final : public RawService<v1::ErasureService::Service> {
+ public:
+  ErasureHandlers(service::Service* service, const CallHooks& hooks);
 };
 
 class MemoryHandlers final : public RawService<v1::MemoryService::Service> {

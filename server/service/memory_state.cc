@@ -125,6 +125,13 @@ uint64_t MemoryState::CountOf(absl::string_view subject) const {
   return found == tokens_by_subject_.end() ? 0 : found->second;
 }
 
+void MemoryState::VisitSubjects(
+    absl::FunctionRef<bool(absl::string_view subject, uint64_t tokens)> visit) const {
+  for (const auto& [subject, tokens] : tokens_by_subject_) {
+    if (!visit(subject, tokens)) return;
+  }
+}
+
 svdd::KktReport MemoryState::Judge(const svdd::Snapshot& snapshot) const {
   if (snapshot.phase != svdd::Phase::kActive) return {.labels_match_weights = true};
   return checker_(snapshot, keys_, handles_);

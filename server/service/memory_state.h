@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -78,6 +79,13 @@ class MemoryState {
   std::optional<Found> FindId(absl::string_view id) const;
   // Tokens with this subject.
   uint64_t CountOf(absl::string_view subject) const;
+  // Of a token that is there; empty: it has none. Cost O(log n).
+  const std::string& SubjectOf(svdd::TokenHandle handle) const {
+    return rows_[IndexOf(handle)].subject;
+  }
+  // Each subject of which there are tokens, once, in no order; stops where `visit` says false.
+  void VisitSubjects(
+      absl::FunctionRef<bool(absl::string_view subject, uint64_t tokens)> visit) const;
 
   size_t size() const { return handles_.size(); }
   const svdd::ExactMemory& exact() const { return *exact_; }

@@ -77,6 +77,10 @@ absl::Status CheckLabelValue(absl::string_view field, absl::string_view value) {
   return CheckText(field, value, kMaxLabelBytes);
 }
 
+absl::Status CheckReason(absl::string_view field, absl::string_view reason) {
+  return CheckText(field, reason, kMaxReasonBytes);
+}
+
 absl::Status CheckRequestId(absl::string_view field, absl::string_view request_id) {
   if (request_id.size() > kMaxRequestIdBytes) {
     return FieldError(field, absl::StrCat("is ", request_id.size(), " bytes long, the limit is ",

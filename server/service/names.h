@@ -20,6 +20,7 @@ inline constexpr size_t kMaxPayloadBytes = 65536;
 inline constexpr size_t kMaxLabels = 16;
 inline constexpr size_t kMaxLabelBytes = 128;
 inline constexpr size_t kMaxRequestIdBytes = 128;
+inline constexpr size_t kMaxReasonBytes = 1024;
 inline constexpr size_t kMaxBatch = 10000;
 inline constexpr size_t kMaxTopTokens = 1000;
 inline constexpr size_t kDefaultPageSize = 100;
@@ -49,6 +50,9 @@ absl::Status CheckSubject(absl::string_view field, absl::string_view subject);
 // empty.
 absl::Status CheckLabelName(absl::string_view field, absl::string_view name);
 absl::Status CheckLabelValue(absl::string_view field, absl::string_view value);
+
+// Why something is done: at most 1,024 bytes of UTF-8 without control characters.
+absl::Status CheckReason(absl::string_view field, absl::string_view reason);
 
 // At most 128 bytes of printable ASCII; empty lets the server choose.
 absl::Status CheckRequestId(absl::string_view field, absl::string_view request_id);

@@ -1,11 +1,11 @@
 #include "server/service/records.h"
 
-#include <bit>
 #include <utility>
 
 #include "audit/encoding.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "server/service/blob.h"
 
 namespace lethe::service {
 namespace {
@@ -18,77 +18,18 @@ constexpr uint8_t kEditAnswer = 3;
 constexpr uint8_t kSizeIsBox = 1;
 constexpr uint8_t kSizeIsCapacity = 2;
 
-void AppendByte(std::string& out, uint8_t value) { out.push_back(static_cast<char>(value)); }
-
-void AppendText(std::string& out, absl::string_view text) {
-  audit::AppendU32(out, static_cast<uint32_t>(text.size()));
-  out.append(text.data(), text.size());
-}
-
 void AppendPartition(std::string& out, const svdd::PartitionCounts& partition) {
   audit::AppendU64(out, partition.margin);
   audit::AppendU64(out, partition.error);
   audit::AppendU64(out, partition.reserve);
 }
 
-// Reads what the functions above wrote. After the first read beyond the end `ok` stays false and
-// every value is empty.
-class Reader {
- public:
-  explicit Reader(absl::string_view bytes) : rest_(bytes) { version_ = Byte(); }
-
-  uint8_t Byte() { return static_cast<uint8_t>(Number(1)); }
-  uint32_t U32() { return static_cast<uint32_t>(Number(4)); }
-  uint64_t U64() { return Number(8); }
-  double Double() { return std::bit_cast<double>(Number(8)); }
-  std::string Text() {
-    const size_t size = U32();
-    if (rest_.size() < size) {
-      ok_ = false;
-      return {};
-    }
-    std::string text(rest_.substr(0, size));
-    rest_.remove_prefix(size);
-    return text;
-  }
-  svdd::PartitionCounts Partition() {
-    svdd::PartitionCounts partition;
-    partition.margin = U64();
-    partition.error = U64();
-    partition.reserve = U64();
-    return partition;
-  }
-
-  bool ok() const { return ok_; }
-  uint8_t version() const { return version_; }
-  bool AtEnd(uint8_t version = kVersion) const {
-    return ok_ && version_ == version && rest_.empty();
-  }
-
- private:
-  uint64_t Number(size_t bytes) {
-    if (rest_.size() < bytes) {
-      ok_ = false;
-      return 0;
-    }
-    uint64_t value = 0;
-    for (size_t i = 0; i < bytes; ++i) {
-      value = (value << 8) | static_cast<uint8_t>(rest_[i]);
-    }
-    rest_.remove_prefix(bytes);
-    return value;
-  }
-
-  absl::string_view rest_;
-  bool ok_ = true;
-  uint8_t version_ = 0;
-};
-
-absl::Status Damaged(absl::string_view what) {
-  std::string message = "a stored ";
-  message.append(what.data(), what.size());
-  message += " is not what was written";
-  return absl::DataLossError(message);
+svdd::PartitionCounts ReadPartition(BlobReader& reader) {
+  svdd::PartitionCounts partition;
+  partition.margin = reader.U64();
+  partition.error = reader.U64();
+  partition.reserve = reader.U64();
+  return partition;
 }
 
 }  // namespace
@@ -109,7 +50,7 @@ std::string EncodeConfig(const MemoryConfig& config) {
 }
 
 absl::StatusOr<MemoryConfig> DecodeConfig(absl::string_view blob) {
-  Reader reader(blob);
+  BlobReader reader(blob);
   MemoryConfig config;
   const uint8_t kind = reader.Byte();
   config.kernel =
@@ -120,9 +61,9 @@ absl::StatusOr<MemoryConfig> DecodeConfig(absl::string_view blob) {
   config.duplicates = static_cast<svdd::DuplicatesPolicy>(duplicates);
   config.key_dimension = reader.U32();
   config.value_dimension = reader.U32();
-  if (!reader.AtEnd() || kind < 1 || kind > 3 || duplicates < 1 || duplicates > 3 ||
+  if (!reader.AtEnd(kVersion) || kind < 1 || kind > 3 || duplicates < 1 || duplicates > 3 ||
       (size_kind != kSizeIsBox && size_kind != kSizeIsCapacity)) {
-    return Damaged("memory configuration");
+    return DamagedBlob("memory configuration");
   }
   return config;
 }
@@ -139,14 +80,14 @@ std::string EncodeLabels(const std::map<std::string, std::string>& labels) {
 }
 
 absl::StatusOr<std::map<std::string, std::string>> DecodeLabels(absl::string_view blob) {
-  Reader reader(blob);
+  BlobReader reader(blob);
   const uint32_t count = reader.U32();
   std::map<std::string, std::string> labels;
   for (uint32_t i = 0; i < count && reader.ok(); ++i) {
     std::string name = reader.Text();
     labels[std::move(name)] = reader.Text();
   }
-  if (!reader.AtEnd() || labels.size() != count) return Damaged("set of labels");
+  if (!reader.AtEnd(kVersion) || labels.size() != count) return DamagedBlob("set of labels");
   return labels;
 }
 
@@ -164,9 +105,9 @@ void AppendOutcome(std::string& out, const Reply& reply) {
 
 // False for a verdict that there is not.
 template <typename Reply>
-bool ReadOutcome(Reader& reader, Reply& reply) {
-  reply.partition_before = reader.Partition();
-  reply.partition_after = reader.Partition();
+bool ReadOutcome(BlobReader& reader, Reply& reply) {
+  reply.partition_before = ReadPartition(reader);
+  reply.partition_after = ReadPartition(reader);
   const uint8_t verdict = reader.Byte();
   reply.verdict = static_cast<Verdict>(verdict);
   reply.certificate_id = reader.Text();
@@ -196,7 +137,7 @@ void AppendReply(std::string& out, const EditReply& reply) {
   AppendOutcome(out, reply);
 }
 
-bool ReadReply(Reader& reader, ForgetReply& reply) {
+bool ReadReply(BlobReader& reader, ForgetReply& reply) {
   for (uint64_t* count :
        {&reply.matched, &reply.erased, &reply.not_found, &reply.already_erased, &reply.held}) {
     *count = reader.U64();
@@ -204,7 +145,7 @@ bool ReadReply(Reader& reader, ForgetReply& reply) {
   return ReadOutcome(reader, reply);
 }
 
-bool ReadReply(Reader& reader, EvictReply& reply) {
+bool ReadReply(BlobReader& reader, EvictReply& reply) {
   for (uint64_t* count : {&reply.reserve, &reply.surplus, &reply.held, &reply.retained}) {
     *count = reader.U64();
   }
@@ -213,7 +154,7 @@ bool ReadReply(Reader& reader, EvictReply& reply) {
   return ReadOutcome(reader, reply) && reached <= 1;
 }
 
-bool ReadReply(Reader& reader, EditReply& reply) {
+bool ReadReply(BlobReader& reader, EditReply& reply) {
   reply.edited = reader.U64();
   reply.unchanged = reader.U64();
   return ReadOutcome(reader, reply);
@@ -231,7 +172,7 @@ std::string EncodeAnswer(const StoredAnswer& answer) {
 }
 
 absl::StatusOr<StoredAnswer> DecodeAnswer(absl::string_view blob) {
-  Reader reader(blob);
+  BlobReader reader(blob);
   StoredAnswer answer;
   switch (reader.version()) {
     case kForgetAnswer:
@@ -244,12 +185,12 @@ absl::StatusOr<StoredAnswer> DecodeAnswer(absl::string_view blob) {
       answer.reply = EditReply();
       break;
     default:
-      return Damaged("answer");
+      return DamagedBlob("answer");
   }
   answer.memory_uid = reader.Text();
   const bool good =
       std::visit([&reader](auto& reply) { return ReadReply(reader, reply); }, answer.reply);
-  if (!good || !reader.AtEnd(reader.version())) return Damaged("answer");
+  if (!good || !reader.AtEnd(reader.version())) return DamagedBlob("answer");
   return answer;
 }
 

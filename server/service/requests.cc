@@ -4,18 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "audit/encoding.h"
+#include "server/service/blob.h"
 #include "server/service/records.h"
 
 namespace lethe::service {
-namespace {
-
-void AppendText(std::string& out, absl::string_view text) {
-  audit::AppendU32(out, static_cast<uint32_t>(text.size()));
-  out.append(text.data(), text.size());
-}
-
-}  // namespace
-
 std::vector<std::string> SortedDistinct(std::vector<std::string> ids) {
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());

@@ -57,8 +57,10 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& opt
       std::make_unique<Ballast>(directory->path(), directory->vault_path(), options.ballast_bytes,
                                 options.ballast_disk, options.tenant.log);
   resolved.tenant.ballast = ballast.get();
-  std::unique_ptr<Service> service(
-      new Service(std::move(resolved), std::move(directory), std::move(ballast)));
+  auto agenda = std::make_unique<ErasureAgenda>();
+  resolved.tenant.agenda = agenda.get();
+  std::unique_ptr<Service> service(new Service(std::move(resolved), std::move(directory),
+                                               std::move(ballast), std::move(agenda)));
   LETHE_RETURN_IF_ERROR(service->OpenKeys());
   MutexLock lock(service->directory_mutex_);
   LETHE_RETURN_IF_ERROR(service->ListTenantsAtStart());
@@ -71,9 +73,11 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& opt
 
 Service::Service(ServiceOptions options,
                  std::unique_ptr<store::DataDirectory> directory,
-                 std::unique_ptr<Ballast> ballast)
+                 std::unique_ptr<Ballast> ballast,
+                 std::unique_ptr<ErasureAgenda> agenda)
     : options_(WithCounters(std::move(options), &counters_)),
       ballast_(std::move(ballast)),
+      agenda_(std::move(agenda)),
       directory_(std::move(directory)),
       registry_(
           options_.limits,
@@ -84,6 +88,8 @@ Service::Service(ServiceOptions options,
                        : Tenant::Open(path, keys_.get(), options_.tenant);
           },
           options_.tenant.log) {}
+
+Service::~Service() { StopErasures(); }
 
 absl::Status Service::OpenKeys() {
   LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> tenants, directory_->ListTenants());
@@ -111,6 +117,7 @@ std::optional<TenantFacts> Service::LookAt(const std::string& name) const {
                 .certificate_count = glance->head.count,
                 .memory_count = glance->memories};
   facts.uid = glance->record.uid;
+  agenda_->Replace(name, glance->cases);
   facts.bytes = Tenant::Size::kEmptyBytes + glance->file_bytes;
   return facts;
 }

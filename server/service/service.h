@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -29,12 +30,15 @@
 #include "core/base/mutex.h"
 #include "server/service/ballast.h"
 #include "server/service/counters.h"
+#include "server/service/erasure_agenda.h"
+#include "server/service/erasure_types.h"
 #include "server/service/paging.h"
 #include "server/service/quotas.h"
 #include "server/service/signing_keys.h"
 #include "server/service/tenant.h"
 #include "server/service/tenant_registry.h"
 #include "server/service/types.h"
+#include "server/service/write_ticket.h"
 #include "store/data_directory.h"
 #include "store/tenant_restore.h"
 
@@ -74,6 +78,7 @@ class Service {
   // Cost: a fraction of a millisecond a tenant that was closed in order and whose vault agrees, the
   // opening of its log otherwise. Starts no thread.
   static absl::StatusOr<std::unique_ptr<Service>> Open(const ServiceOptions& options);
+  ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
@@ -185,6 +190,53 @@ class Service {
   // A new key-encryption key for the tenant's rows (Tenant::Rewrap). Loads no memories.
   absl::StatusOr<RewrapReply> RewrapKeys(const std::string& tenant, const CallOptions& call);
 
+  // --- Erasure requests and legal holds (docs/erasure_requests.md), as Tenant has them.
+  absl::StatusOr<ErasureRequestInfo> CreateErasureRequest(const ErasureRequestInput& input,
+                                                          const CallOptions& call);
+  absl::StatusOr<ErasureRequestInfo> GetErasureRequest(const std::string& tenant,
+                                                       const std::string& id);
+  absl::StatusOr<ErasureRequestInfo> FindErasureRequest(const std::string& tenant,
+                                                        const std::string& idempotency_key);
+  absl::StatusOr<Page<ErasureRequestInfo>> ListErasureRequests(const std::string& tenant,
+                                                               std::optional<ErasureState> state,
+                                                               const PageRequest& page);
+  absl::StatusOr<ErasureRequestInfo> CancelErasureRequest(const std::string& tenant,
+                                                          const std::string& id);
+  absl::StatusOr<ErasureRequestInfo> ExtendErasureRequest(const std::string& tenant,
+                                                          const std::string& id,
+                                                          absl::Time due,
+                                                          const std::string& reason);
+  absl::StatusOr<std::vector<ErasureReceipt>> TakeErasureReceipts(const std::string& tenant,
+                                                                  const std::string& id,
+                                                                  bool discard);
+  absl::StatusOr<DiscoveryReply> Discover(const std::string& tenant,
+                                          const std::vector<Identity>& identities,
+                                          const CallOptions& call);
+  absl::StatusOr<HoldInfo> PlaceHold(const HoldInput& input, const CallOptions& call);
+  absl::StatusOr<HoldInfo> ReleaseHold(const std::string& tenant, const std::string& id);
+  absl::StatusOr<Page<HoldInfo>> ListHolds(const std::string& tenant,
+                                           bool released_too,
+                                           const PageRequest& page);
+  // Of all tenants, open or not. Cost O(open requests), no tenant is opened.
+  OpenErasureCounts ErasureCounts() const;
+
+  // Starts the thread that works on erasure requests, one for all tenants, at a low priority.
+  void StartErasures();
+  // Lets it come to the next point where it can stop (between memories, or before a commit begins)
+  // and waits for it. To be called before the service goes; the destructor does it too. What it was
+  // at is taken up by the next start.
+  void StopErasures();
+  // Works on what is due now, on this thread, until nothing is; as the thread does, and for tests.
+  void RunDueErasures();
+
+  // For whoever delivers callbacks, one at a time: at most about `limit` that are due now. Opens
+  // their tenants. Each is settled before the next look, or it comes again. What cannot be read now
+  // comes later.
+  std::vector<CallbackDelivery> DueCallbacks(size_t limit);
+  // Idempotent. A failed one comes again, after a minute first and six hours at most, until the
+  // personal part of its request ends (ErasureOptions::retention).
+  absl::Status SettleCallback(const CallbackDelivery& delivery, CallbackOutcome outcome);
+
   absl::StatusOr<CertificateInfo> GetCertificate(const std::string& tenant,
                                                  const std::string& id,
                                                  const CallOptions& call = {});
@@ -218,8 +270,20 @@ class Service {
  private:
   Service(ServiceOptions options,
           std::unique_ptr<store::DataDirectory> directory,
-          std::unique_ptr<Ballast> ballast);
+          std::unique_ptr<Ballast> ballast,
+          std::unique_ptr<ErasureAgenda> agenda);
   absl::Status OpenKeys();
+  int64_t NowMicros() const { return absl::ToUnixMicros(options_.tenant.now()); }
+  // A tenant for a call that takes a turn with its writer, with a place among those who wait.
+  struct Turn {
+    WriteTicket ticket;
+    TenantHold tenant;
+  };
+  absl::StatusOr<Turn> TakeTurn(const std::string& tenant,
+                                TenantRegistry::Use use,
+                                const CallOptions& call);
+  // One that is due, if there is one.
+  bool WorkOnNextErasure();
   absl::StatusOr<std::string> MakeBackup(
       const std::string& tenant,
       const CallOptions& call,
@@ -250,6 +314,7 @@ class Service {
   absl::Status ListTenantsAtStart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(directory_mutex_);
   // What the file of a tenant that is not open says, checked against our keys; nullopt when it has
   // to be opened to say more.
+  // Tells the agenda of its cases.
   std::optional<TenantFacts> LookAt(const std::string& name) const;
   absl::StatusOr<TenantHold> Find(absl::string_view field,
                                   const std::string& name,
@@ -274,7 +339,8 @@ class Service {
   ServiceCounters counters_;  // tenants refer to it
   Quotas quotas_{options_.quotas, &counters_, options_.tenant.now};
   std::atomic<int> writes_{0};
-  const std::unique_ptr<Ballast> ballast_;  // tenants refer to it
+  const std::unique_ptr<Ballast> ballast_;       // tenants refer to it
+  const std::unique_ptr<ErasureAgenda> agenda_;  // and to it
 
   // Serialises the making and closing of tenants and rotations of the key.
   Mutex directory_mutex_;
@@ -282,6 +348,8 @@ class Service {
   std::unique_ptr<SigningKeys> keys_;  // set by Open, before any tenant
 
   TenantRegistry registry_;
+
+  std::thread erasures_;
 };
 
 }  // namespace lethe::service

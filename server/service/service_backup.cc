@@ -181,6 +181,10 @@ absl::StatusOr<RestoreReply> Service::Restore(
                               {"unreadable", static_cast<int64_t>(reply->unreadable)},
                               {"memories_removed", static_cast<int64_t>(reply->memories_removed)},
                               {"keys_destroyed", static_cast<int64_t>(reply->keys_destroyed)},
+                              {"requests_lost", static_cast<int64_t>(reply->requests_lost)},
+                              {"holds_lost", static_cast<int64_t>(reply->holds_lost)},
+                              {"requests_ended", static_cast<int64_t>(reply->requests_ended)},
+                              {"holds_released", static_cast<int64_t>(reply->holds_released)},
                               {"certificate", reply->certificate_id},
                               {"milliseconds", MillisecondsSince(begin)}});
   return reply;
@@ -313,6 +317,10 @@ absl::StatusOr<RestoreReply> Service::PutBack(const audit::BackupManifest& manif
   reply.unreadable = report.unreadable;
   reply.memories_removed = report.memories_removed;
   reply.keys_destroyed = report.keys_destroyed;
+  reply.requests_lost = report.cases_lost.requests;
+  reply.holds_lost = report.cases_lost.holds;
+  reply.requests_ended = report.cases_ended.requests;
+  reply.holds_released = report.cases_ended.holds;
   return reply;
 }
 

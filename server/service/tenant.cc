@@ -176,6 +176,9 @@ absl::Status Tenant::Begin() {
     case store::TenantState::kOpen:
       break;
   }
+  LETHE_RETURN_IF_ERROR(LoadHolds());
+  LETHE_ASSIGN_OR_RETURN(const std::vector<store::OpenCase> cases, store_->ListOpenCases());
+  if (options_.agenda != nullptr) options_.agenda->Replace(record_.name, cases);
   // What cannot be finished now is finished before the next answer that depends on it.
   FinishErasures().IgnoreError();
   if (store_ == nullptr) return absl::UnavailableError("it could not be opened a second time");

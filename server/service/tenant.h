@@ -44,6 +44,9 @@
 #include "core/base/mutex.h"
 #include "server/service/ballast.h"
 #include "server/service/counters.h"
+#include "server/service/erasure_agenda.h"
+#include "server/service/erasure_records.h"
+#include "server/service/erasure_types.h"
 #include "server/service/event_log.h"
 #include "server/service/memory_state.h"
 #include "server/service/paging.h"
@@ -72,6 +75,9 @@ struct TenantOptions {
   Ballast* ballast = nullptr;
   // Required.
   ServiceCounters* counters = UnreadCounters();
+  // What erasure requests want of the server; null for nobody who asks.
+  ErasureAgenda* agenda = nullptr;
+  ErasureOptions erasures = {};
   // Seams for tests: the clock, the independent check, the cold refit, what an eviction takes, a
   // core that cannot decide a state, a fault in what readers are given, a layer around each store
   // that is opened.
@@ -129,6 +135,48 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   absl::StatusOr<ForgetReply> Forget(const ForgetInput& input, const CallOptions& call);
   absl::StatusOr<EvictReply> Evict(const EvictInput& input, const CallOptions& call);
   absl::StatusOr<EditReply> Edit(EditInput input, const CallOptions& call);
+
+  // --- Erasure requests (docs/erasure_requests.md): promises to erase a person from every memory,
+  // kept by WorkOnErasure. They take their turn with the writer. An id that there is not is
+  // NOT_FOUND.
+  // Answers once the request is durable. ALREADY_EXISTS for a key that was used for another one;
+  // RESOURCE_EXHAUSTED when too many are open.
+  absl::StatusOr<ErasureRequestInfo> CreateErasureRequest(const ErasureRequestInput& input,
+                                                          const CallOptions& call);
+  absl::StatusOr<ErasureRequestInfo> GetErasureRequest(absl::string_view id);
+  absl::StatusOr<ErasureRequestInfo> FindErasureRequest(absl::string_view idempotency_key);
+  // In the order of arrival, without what is personal.
+  absl::StatusOr<Page<ErasureRequestInfo>> ListErasureRequests(std::optional<ErasureState> state,
+                                                               const PageRequest& page);
+  // FAILED_PRECONDITION unless it is pending, or was cancelled already.
+  absl::StatusOr<ErasureRequestInfo> CancelErasureRequest(absl::string_view id);
+  // FAILED_PRECONDITION once it has ended.
+  absl::StatusOr<ErasureRequestInfo> ExtendErasureRequest(absl::string_view id,
+                                                          absl::Time due,
+                                                          const std::string& reason);
+  // The same ones each time, until they are discarded or the personal part ends otherwise:
+  // FAILED_PRECONDITION from then on, and before the request has ended.
+  absl::StatusOr<std::vector<ErasureReceipt>> TakeErasureReceipts(absl::string_view id,
+                                                                  bool discard);
+  // What a request would find now. Cost O(memories), with hashed identities O(subjects).
+  absl::StatusOr<DiscoveryReply> Discover(const std::vector<Identity>& identities,
+                                          const CallOptions& call);
+  // Does what the request wants now: erases, memory by memory, giving the writer's lock up between
+  // them; ends it; ends its personal part. OK also where it is to be tried again later, which then
+  // stands in the store. Otherwise nothing could be written down, or still_wanted said no.
+  absl::Status WorkOnErasure(uint64_t number, const CallOptions& call);
+  // The callbacks of a request whose time has come: for each address the oldest that it is owed.
+  absl::StatusOr<std::vector<CallbackDelivery>> DueCallbacks(uint64_t number);
+  absl::Status SettleCallback(absl::string_view id,
+                              uint32_t sequence,
+                              uint32_t url_index,
+                              CallbackOutcome outcome);
+
+  // --- Legal holds. While one is in force on a subject no call takes out a token of it.
+  absl::StatusOr<HoldInfo> PlaceHold(const HoldInput& input, const CallOptions& call);
+  // Idempotent.
+  absl::StatusOr<HoldInfo> ReleaseHold(absl::string_view id);
+  absl::StatusOr<Page<HoldInfo>> ListHolds(bool released_too, const PageRequest& page);
 
   // With `refit` under the writer's lock: the refit reads the writer's tokens.
   absl::StatusOr<DescribeReply> Describe(absl::string_view memory,
@@ -236,6 +284,8 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
     std::string request_id;
     std::optional<std::string> subject;
     std::optional<audit::Selection> selection;  // of an eviction
+    // Of a request that keeps them itself; random ones otherwise.
+    std::optional<ForgetSeed> seed = std::nullopt;
   };
   struct PreparedErasure {
     store::CertificateAppend certificate;
@@ -255,6 +305,32 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
     std::vector<svdd::TokenHandle> handles;  // increasing
     uint64_t not_found = 0;
     uint64_t already_erased = 0;
+  };
+
+  // An erasure request as it is stored.
+  struct Asked {
+    store::CaseRecord record;
+    RequestFacts facts;
+    std::optional<RequestPersonal> personal;
+  };
+  // What a set of identities finds in all memories.
+  struct Matches {
+    std::vector<DiscoveryItem> memories;  // those with tokens
+    uint64_t tokens = 0;
+    uint64_t held = 0;                  // of them, by holds on their subjects
+    uint32_t found = 0;                 // a bit for each identity of which there is a token
+    std::vector<std::string> hold_ids;  // on these identities, whether there are tokens or not
+  };
+  // Handles without those that holds keep.
+  struct Unheld {
+    std::vector<svdd::TokenHandle> handles;
+    uint64_t held = 0;
+  };
+
+  // What an eviction takes.
+  struct Choice {
+    svdd::EvictionPlan plan;
+    uint64_t held = 0;  // would have been taken
   };
 
   class LogView;
@@ -317,6 +393,11 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   absl::Status StoreFailed(Memory* memory, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
+  // Forget, with the lock taken and the input checked.
+  absl::StatusOr<ForgetReply> ForgetHere(const ForgetInput& input,
+                                         const std::optional<ForgetSeed>& seed,
+                                         const CallOptions& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::StatusOr<Resolved> Resolve(const Memory& memory, const ForgetInput& input)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // Judges the tokens of an edit; `leaves` are theirs. The first that is bad or not there is named.
@@ -417,6 +498,80 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   absl::StatusOr<DeleteTenantReply> FinishClosing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::StatusOr<DeleteTenantReply> FinishClosingOnce() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
+  Choice Choose(const Memory& memory, size_t budget) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+
+  // --- tenant_holds.cc
+  absl::Status LoadHolds() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // The first hold on the subject; null for none. Cost: nothing while there is no hold at all,
+  // else a keyed hash.
+  const std::string* HoldOn(absl::string_view subject) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  Unheld WithoutHeld(const Memory& memory, std::span<const svdd::TokenHandle> handles) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // FAILED_PRECONDITION when holds keep tokens of the memory, of all for null.
+  absl::Status CheckNothingHeld(const Memory* memory, absl::string_view field)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::StatusOr<HoldInfo> HoldInfoOf(const store::CaseRecord& record)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+
+  // --- tenant_requests.cc, tenant_request_work.cc
+  // Writes to the store, once more where a ballast made room for it. A second try that finds what
+  // the first one wrote is for `write` to see.
+  absl::Status WriteCase(absl::FunctionRef<absl::Status()> write)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::StatusOr<store::CaseRecord> CreateCase(const store::CaseCreation& creation)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // The case that was made under this key, if there is one.
+  absl::StatusOr<std::optional<std::string>> FindByKey(absl::string_view domain,
+                                                       absl::string_view key,
+                                                       const std::string* content)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // What keeps the case under its key; nullopt without one.
+  std::optional<store::RequestRecord> KeyRecord(absl::string_view domain,
+                                                absl::string_view key,
+                                                const std::string& content,
+                                                const store::CaseRecord& record) const;
+  // A page of what the query says, and the token of the next one.
+  absl::StatusOr<std::vector<store::CaseRecord>> ListCases(const std::string& scope,
+                                                           store::CaseQuery query,
+                                                           const PageRequest& page,
+                                                           std::string& next_page_token)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::StatusOr<store::CaseRecord> ReadCase(absl::string_view id, store::CaseKind kind)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::StatusOr<Asked> Read(store::CaseRecord record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::StatusOr<Asked> ReadAsked(absl::string_view id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Writes it, with the personal part where `personal` says so, and tells the agenda.
+  absl::Status Write(Asked& asked, bool personal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Ends the request in this state: what is written, whom it is owed, what is kept of it.
+  absl::Status End(Asked& asked, ErasureState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Ends the personal part, and destroys its key.
+  absl::Status EndPersonal(Asked& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::Status DestroyCaseKeys() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  void Tell(const store::CaseRecord& record) const;
+  ErasureRequestInfo InfoOf(const Asked& asked) const;
+  absl::StatusOr<Matches> MatchesOf(const std::vector<Identity>& identities,
+                                    const CallOptions& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+
+  enum class Step : uint8_t { kGoOn, kDone };
+  absl::StatusOr<Step> BeginErasure(uint64_t number, const CallOptions& call);
+  // The next memory above `cursor`, by name, which it moves there; kDone behind the last one.
+  absl::StatusOr<Step> EraseInNext(uint64_t number, std::string& cursor, const CallOptions& call);
+  absl::StatusOr<Step> EraseIdentity(Asked& asked,
+                                     const std::string& memory,
+                                     uint32_t identity,
+                                     const CallOptions& call,
+                                     bool& changed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::Status AddForgotten(Asked& asked,
+                            const std::string& memory,
+                            const std::string& memory_uid,
+                            uint32_t identity,
+                            uint32_t round,
+                            const ForgetReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::Status Deny(Asked& asked, const Matches& matches) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::Status CompleteErasure(uint64_t number);
+  // After a failure: when it is tried again, or that it is given up.
+  absl::Status NoteFailure(uint64_t number, const absl::Status& failure);
+
   const std::string directory_;
   const TenantOptions options_;
   const store::TenantRecord record_;
@@ -431,6 +586,8 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   bool log_unclean_ ABSL_GUARDED_BY(writer_) = true;
   // Keys of erased rows may wait to be destroyed, for the same two reasons.
   bool keys_pending_ ABSL_GUARDED_BY(writer_) = true;
+  // The holds in force, by the keyed hash of their subject.
+  std::map<store::HoldKey, std::vector<std::string>> holds_ ABSL_GUARDED_BY(writer_);
   // A step failed because the disk was full, since the last EnsureStore.
   bool disk_full_ ABSL_GUARDED_BY(writer_) = false;
   // The largest epoch that a certificate names, as far as it matters; not known after an opening.

@@ -58,6 +58,11 @@ absl::StatusOr<Tenant::EditPlan> Tenant::PlanEdit(const Memory& memory,
       ++plan.unchanged;
       continue;
     }
+    // Its old content would be erased.
+    if (const std::string* hold = HoldOn(memory.state->SubjectOf(found->handle))) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(IdField(i), ": the token is kept by legal hold ", *hold));
+    }
     plan.handles.push_back(found->handle);
     plan.replacements.push_back({.handle = handle++,
                                  .content = std::move(token),

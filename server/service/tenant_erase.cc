@@ -205,12 +205,14 @@ absl::StatusOr<Tenant::PreparedErasure> Tenant::Prepare(Memory& memory, const Er
   const int64_t now = NowMicros();
   audit::CertificateBody body = BaseBody(record_.log_origin, *head, erasure.kind, now);
   body.stores = StoresOfErasure();
-  const audit::Salt request_salt = audit::RandomSalt();
+  const audit::Salt request_salt =
+      erasure.seed.has_value() ? erasure.seed->request_salt : audit::RandomSalt();
   prepared.receipt.request_salt = Bytes(request_salt);
   body.request_commitment =
       audit::RequestCommitment(request_salt, record_.name, erasure.request_id);
   if (erasure.subject.has_value()) {
-    const audit::Salt subject_salt = audit::RandomSalt();
+    const audit::Salt subject_salt =
+        erasure.seed.has_value() ? erasure.seed->subject_salt : audit::RandomSalt();
     prepared.receipt.subject_salt = Bytes(subject_salt);
     body.subject_commitment =
         audit::SubjectCommitment(subject_salt, record_.name, *erasure.subject);
@@ -289,6 +291,7 @@ absl::StatusOr<DeleteMemoryReply> Tenant::DeleteMemory(absl::string_view name,
   // The memory may be gone by an earlier call that could not finish.
   if (FindMemory(name) == nullptr) LETHE_RETURN_IF_ERROR(FinishErasures());
   LETHE_ASSIGN_OR_RETURN(const MemoryPtr memory, WritableMemory(name));
+  LETHE_RETURN_IF_ERROR(CheckNothingHeld(memory.get(), "memory"));
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   absl::Cleanup drop_state = [&memory] { memory->state.reset(); };
   DeleteMemoryReply reply;

@@ -29,6 +29,31 @@ std::vector<svdd::TokenHandle> HandlesOf(const svdd::EvictionPlan& plan) {
 
 }  // namespace
 
+// What holds keep is passed over, and the next in the order of the plan is taken in its place. A
+// plan for a larger budget is the beginning of one for a smaller, and any part of one changes no
+// readout.
+Tenant::Choice Tenant::Choose(const Memory& memory, size_t budget) {
+  if (holds_.empty()) return {.plan = options_.planner(memory.state->exact(), budget)};
+  const svdd::EvictionPlan whole = options_.planner(memory.state->exact(), 1);
+  Choice choice;
+  choice.plan.retained = memory.state->size();
+  const auto take = [&](std::span<const svdd::TokenHandle> from,
+                        std::vector<svdd::TokenHandle>& taken) {
+    for (const svdd::TokenHandle handle : from) {
+      if (choice.plan.retained <= budget) return;
+      if (HoldOn(memory.state->SubjectOf(handle)) != nullptr) {
+        ++choice.held;
+        continue;
+      }
+      taken.push_back(handle);
+      --choice.plan.retained;
+    }
+  };
+  take(whole.reserve, choice.plan.reserve);
+  take(whole.surplus, choice.plan.surplus);
+  return choice;
+}
+
 absl::StatusOr<EvictReply> Tenant::Evict(const EvictInput& input, const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckEvict(input));
   const Request request{
@@ -42,13 +67,14 @@ absl::StatusOr<EvictReply> Tenant::Evict(const EvictInput& input, const CallOpti
   LETHE_ASSIGN_OR_RETURN(const MemoryPtr memory, WritableMemory(input.memory));
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   const uint64_t budget = std::min<uint64_t>(input.budget, std::numeric_limits<size_t>::max());
-  const svdd::EvictionPlan plan =
-      options_.planner(memory->state->exact(), static_cast<size_t>(budget));
+  const Choice choice = Choose(*memory, static_cast<size_t>(budget));
+  const svdd::EvictionPlan& plan = choice.plan;
   const std::vector<svdd::TokenHandle> handles = HandlesOf(plan);
 
   EvictReply reply;
   reply.reserve = plan.reserve.size();
   reply.surplus = plan.surplus.size();
+  reply.held = choice.held;
   reply.retained = memory->state->size() - handles.size();
   reply.budget_reached = reply.retained <= input.budget;
   reply.request_id = input.request_id.empty() ? audit::RandomUid() : input.request_id;
@@ -64,7 +90,9 @@ absl::StatusOr<EvictReply> Tenant::Evict(const EvictInput& input, const CallOpti
   }
   const Erasure erasure{.kind = audit::CertificateKind::kEvict,
                         .handles = handles,
-                        .counts = {.matched = handles.size(), .erased = handles.size()},
+                        .counts = {.matched = handles.size() + choice.held,
+                                   .erased = handles.size(),
+                                   .held = choice.held},
                         .request_id = reply.request_id,
                         .selection = audit::Selection{.budget = input.budget,
                                                       .reserve = reply.reserve,

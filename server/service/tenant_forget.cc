@@ -85,10 +85,16 @@ absl::StatusOr<Tenant::Resolved> Tenant::Resolve(const Memory& memory, const For
 
 absl::StatusOr<ForgetReply> Tenant::Forget(const ForgetInput& input, const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckForget(input));
-  const Request request{
-      .id = input.request_id, .memory = input.memory, .content = ContentOf(input)};
   MutexLock lock(writer_);
   LETHE_RETURN_IF_ERROR(EnsureStore());
+  return ForgetHere(input, std::nullopt, call);
+}
+
+absl::StatusOr<ForgetReply> Tenant::ForgetHere(const ForgetInput& input,
+                                               const std::optional<ForgetSeed>& seed,
+                                               const CallOptions& call) {
+  const Request request{
+      .id = input.request_id, .memory = input.memory, .content = ContentOf(input)};
   if (!input.dry_run) {
     // Before the memory is looked for: a retry must get its answer also after the memory has gone.
     LETHE_ASSIGN_OR_RETURN(std::optional<Answer> replayed, Replay(request));
@@ -96,31 +102,34 @@ absl::StatusOr<ForgetReply> Tenant::Forget(const ForgetInput& input, const CallO
   }
   LETHE_ASSIGN_OR_RETURN(const MemoryPtr memory, WritableMemory(input.memory));
   LETHE_ASSIGN_OR_RETURN(const Resolved resolved, Resolve(*memory, input));
+  Unheld unheld = WithoutHeld(*memory, resolved.handles);
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
 
   ForgetReply reply;
   reply.matched = resolved.handles.size();
-  reply.erased = resolved.handles.size();
+  reply.erased = unheld.handles.size();
+  reply.held = unheld.held;
   reply.not_found = resolved.not_found;
   reply.already_erased = resolved.already_erased;
   reply.request_id = input.request_id.empty() ? audit::RandomUid() : input.request_id;
   SetUnchanged(reply, *memory->published.Get());
-  if (resolved.handles.empty()) {
+  if (unheld.handles.empty()) {
     if (!input.dry_run) LETHE_RETURN_IF_ERROR(AnswerWithoutChange(*memory, request, reply));
     return reply;
   }
   if (input.dry_run) {
-    LETHE_ASSIGN_OR_RETURN(MemoryState::Foreseen foreseen, Foresee(*memory, resolved.handles));
+    LETHE_ASSIGN_OR_RETURN(MemoryState::Foreseen foreseen, Foresee(*memory, unheld.handles));
     SetForeseen(reply, std::move(foreseen));
     return reply;
   }
-  Erasure erasure{.handles = resolved.handles,
+  Erasure erasure{.handles = std::move(unheld.handles),
                   .counts = {.matched = reply.matched,
                              .erased = reply.erased,
                              .not_found = reply.not_found,
                              .already_erased = reply.already_erased,
                              .held = reply.held},
-                  .request_id = reply.request_id};
+                  .request_id = reply.request_id,
+                  .seed = seed};
   if (const auto* subject = std::get_if<ForgetSubject>(&input.target)) {
     erasure.subject = subject->subject;
   }
@@ -134,6 +143,7 @@ absl::StatusOr<ForgetReply> Tenant::Forget(const ForgetInput& input, const CallO
                       {{"tenant", record_.name},
                        {"memory", memory->name},
                        {"erased", static_cast<int64_t>(reply.erased)},
+                       {"held", static_cast<int64_t>(reply.held)},
                        {"certificate", reply.certificate_id}});
   return reply;
 }

@@ -139,7 +139,10 @@ absl::StatusOr<DeleteTenantReply> Tenant::Close(const CallOptions& call) {
     LETHE_RETURN_IF_ERROR(Reopen());
     if (closed()) return absl::NotFoundError("tenant: there is none with this name");
   }
-  if (!gone() && call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
+  if (!gone()) {
+    LETHE_RETURN_IF_ERROR(CheckNothingHeld(nullptr, "name"));
+    if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
+  }
   return FinishClosing();
 }
 
@@ -155,6 +158,7 @@ absl::StatusOr<DeleteTenantReply> Tenant::FinishClosingOnce() {
   const absl::StatusOr<store::EraseResult> begun = store_->BeginClose();
   if (!begun.ok()) return StoreFailed(nullptr, begun.status());
   gone_.store(true);
+  if (options_.agenda != nullptr) options_.agenda->Replace(record_.name, {});
   {
     MutexLock map_lock(map_mutex_);
     memories_.clear();

@@ -355,6 +355,13 @@ struct RestoreReply {
   uint64_t unreadable = 0;  // tokens that no erasure named, lost with their keys
   uint64_t memories_removed = 0;
   uint64_t keys_destroyed = 0;
+  // Made after the copy, and not there any more: who asked must ask again, who held must hold
+  // again.
+  uint64_t requests_lost = 0;
+  uint64_t holds_lost = 0;
+  // Open in the copy, and ended since.
+  uint64_t requests_ended = 0;
+  uint64_t holds_released = 0;
 };
 
 template <typename T>

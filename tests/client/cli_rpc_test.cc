@@ -9,6 +9,7 @@
 #include "client/cli/program.h"
 #include "lethe/v1/backup_service.pb.h"
 #include "lethe/v1/certificate_service.pb.h"
+#include "lethe/v1/erasure_service.pb.h"
 #include "lethe/v1/memory_service.pb.h"
 #include "lethe/v1/tenant_service.pb.h"
 #include "tests/client/cli_testing.h"
@@ -42,6 +43,18 @@ const std::vector<Row>& Table() {
       {"forget", {"--id", "a", "--yes"}, {"Forget"}},
       {"evict", {"--budget", "1", "--yes"}, {"Evict"}},
       {"edit", {"--file", "NDJSON", "--yes"}, {"Edit"}},
+      {"erasure request", {"--subject", "s", "--yes"}, {"CreateErasureRequest"}},
+      {"erasure status", {"id"}, {"GetErasureRequest"}},
+      {"erasure list", {}, {"ListErasureRequests"}},
+      {"erasure cancel", {"id"}, {"CancelErasureRequest"}},
+      {"erasure extend",
+       {"id", "--due", "2026-03-31T00:00:00Z", "--reason", "many"},
+       {"ExtendErasureRequest"}},
+      {"erasure receipts", {"id"}, {"TakeErasureReceipts"}},
+      {"erasure discover", {"--subject", "s"}, {"Discover"}},
+      {"hold place", {"--subject", "s"}, {"PlaceHold"}},
+      {"hold release", {"id"}, {"ReleaseHold"}},
+      {"hold list", {}, {"ListHolds"}},
       {"certificate list", {}, {"ListCertificates"}},
       {"certificate show", {"CERTIFICATE"}, {"GetCertificate"}},
       {"certificate verify", {"CERTIFICATE", "--key", "VKEY"}, {"GetCertificate"}},
@@ -111,6 +124,7 @@ class RpcTest : public CliTest {
   static void SetUpTestSuite() {
     v1::BackupPiece::descriptor();
     v1::Certificate::descriptor();
+    v1::ErasureRequest::descriptor();
     v1::Memory::descriptor();
     v1::Tenant::descriptor();
   }

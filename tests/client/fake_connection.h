@@ -105,8 +105,34 @@ class FakeConnection : public Connection, public std::enable_shared_from_this<Fa
       const RestoreRequest& request,
       const std::function<absl::StatusOr<std::string>()>& next) override;
   absl::StatusOr<KeyRewrap> RewrapKeys(const std::string& tenant) override;
+  // One request and one hold, whatever is asked; the calls are noted. What they do is tested over a
+  // real server (tests/server/rpc_erasure_test.cc).
+  absl::StatusOr<ErasureRequest> CreateErasureRequest(const NewErasureRequest& request) override;
+  absl::StatusOr<ErasureRequest> GetErasureRequest(const std::string& tenant,
+                                                   const std::string& id) override;
+  absl::StatusOr<Page<ErasureRequest>> ListErasureRequests(const std::string& tenant,
+                                                           std::optional<ErasureState> state,
+                                                           const PageRequest& page) override;
+  absl::StatusOr<ErasureRequest> CancelErasureRequest(const std::string& tenant,
+                                                      const std::string& id) override;
+  absl::StatusOr<ErasureRequest> ExtendErasureRequest(const std::string& tenant,
+                                                      const std::string& id,
+                                                      const std::string& due_time,
+                                                      const std::string& reason) override;
+  absl::StatusOr<std::vector<ErasureReceipt>> TakeErasureReceipts(const std::string& tenant,
+                                                                  const std::string& id,
+                                                                  bool discard) override;
+  absl::StatusOr<Discovery> Discover(const std::string& tenant,
+                                     const std::vector<Identity>& identities) override;
+  absl::StatusOr<Hold> PlaceHold(const NewHold& hold) override;
+  absl::StatusOr<Hold> ReleaseHold(const std::string& tenant, const std::string& id) override;
+  absl::StatusOr<Page<Hold>> ListHolds(const std::string& tenant,
+                                       bool released_too,
+                                       const PageRequest& page) override;
 
  private:
+  absl::StatusOr<ErasureRequest> Asked(const std::string& call, const std::string& tenant);
+  absl::StatusOr<Hold> Held(const std::string& call, const std::string& tenant);
   friend class FakeInsertStream;
   absl::Status Called(const std::string& call);
   std::vector<audit::Digest> LeafHashes() const;

@@ -112,6 +112,39 @@ class HookedStore final : public TenantStore {
   absl::Status RecordRequest(const store::RequestRecord& request) override {
     return Around("RecordRequest", [&] { return inner_->RecordRequest(request); });
   }
+  absl::StatusOr<store::CaseRecord> CreateCase(const store::CaseCreation& creation) override {
+    return Around("CreateCase", [&] { return inner_->CreateCase(creation); });
+  }
+  absl::Status UpdateCase(const store::CaseUpdate& update) override {
+    return Around("UpdateCase", [&] { return inner_->UpdateCase(update); });
+  }
+  absl::StatusOr<store::CaseRecord> GetCase(absl::string_view id) override {
+    return inner_->GetCase(id);
+  }
+  absl::StatusOr<store::CaseRecord> GetCaseByNumber(uint64_t number) override {
+    return inner_->GetCaseByNumber(number);
+  }
+  absl::StatusOr<std::string> GetCasePersonal(absl::string_view id) override {
+    return inner_->GetCasePersonal(id);
+  }
+  absl::StatusOr<std::vector<store::CaseRecord>> ListCases(const store::CaseQuery& query) override {
+    return inner_->ListCases(query);
+  }
+  absl::StatusOr<std::vector<store::OpenCase>> ListOpenCases() override {
+    return inner_->ListOpenCases();
+  }
+  absl::StatusOr<store::KeysDestroyed> DestroyCaseKeys() override {
+    return Around("DestroyCaseKeys", [&] { return inner_->DestroyCaseKeys(); });
+  }
+  absl::Status FinishCaseKeys() override {
+    return Around("FinishCaseKeys", [&] { return inner_->FinishCaseKeys(); });
+  }
+  absl::StatusOr<std::vector<store::HeldSubject>> ListHeldSubjects() override {
+    return inner_->ListHeldSubjects();
+  }
+  store::HoldKey HoldKeyOf(absl::string_view subject) const override {
+    return inner_->HoldKeyOf(subject);
+  }
   absl::StatusOr<store::LogHead> GetLogHead() override { return inner_->GetLogHead(); }
   absl::Status StartLog(const store::LogStart& start) override {
     return Around("StartLog", [&] { return inner_->StartLog(start); });

@@ -31,8 +31,8 @@ const std::vector<std::string>& AllIds() {
   return *ids;
 }
 constexpr std::array<const char*, 3> kSubjects = {"x", "y", "z"};
-constexpr std::array<const char*, 10> kRequests = {"r0", "r1", "r2", "r3", "r4",
-                                                   "r5", "r6", "r7", "r8", "r9"};
+constexpr std::array<const char*, 12> kRequests = {"r0", "r1", "r2", "r3", "r4",     "r5",
+                                                   "r6", "r7", "r8", "r9", "case 1", "case 2"};
 
 void Add(const CertificateRecord& record, Facts& facts) {
   facts[absl::StrCat("leaf ", record.sequence)] = record.leaf;
@@ -48,6 +48,12 @@ std::string Words(const MemoryRecord& memory) {
 std::string Words(const RequestRecord& request) {
   return absl::StrCat(Hex(request.fingerprint), " ", request.answer, " ",
                       request.create_time_micros);
+}
+std::string Words(const CaseRecord& record) {
+  return absl::StrCat(record.number, " ", static_cast<int>(record.kind), " ",
+                      static_cast<int>(record.state), " ", record.received_micros, " ",
+                      record.due_micros, " ", record.wake_micros.value_or(-1), " ",
+                      record.callback_micros.value_or(-1), " ", record.personal, " ", record.facts);
 }
 std::string Words(uint64_t tokens, uint64_t subjects, uint64_t tombstones) {
   return absl::StrCat(tokens, " ", subjects, " ", tombstones);
@@ -88,6 +94,11 @@ Facts FactsOf(const Model& model) {
     facts["cosignature"] = absl::StrCat(line.key_id, " ", line.size, " ", line.line);
   }
   for (const auto& [id, request] : model.requests) facts["request " + id] = Words(request);
+  for (const auto& [id, entry] : model.cases) {
+    facts["case " + id] = Words(entry.record);
+    facts["personal part of " + id] = entry.record.personal ? entry.personal : "";
+    if (entry.record.state == CaseState::kHeld) facts["held by " + id] = entry.subject;
+  }
   for (const PendingErasure& pending : model.pending) {
     facts[absl::StrCat("pending ", pending.sequence)] = absl::StrCat(pending.keys);
   }
@@ -95,6 +106,26 @@ Facts FactsOf(const Model& model) {
 }
 
 namespace {
+
+// What a hold is on, as far as it is one of the subjects that there are.
+absl::Status AddCases(TenantStore& store, Facts& facts) {
+  for (const CaseKind kind : {CaseKind::kErasureRequest, CaseKind::kHold}) {
+    LETHE_ASSIGN_OR_RETURN(const std::vector<CaseRecord> cases, store.ListCases({.kind = kind}));
+    for (const CaseRecord& record : cases) {
+      facts["case " + record.id] = Words(record);
+      std::string& personal = facts["personal part of " + record.id];
+      if (!record.personal) continue;
+      LETHE_ASSIGN_OR_RETURN(personal, store.GetCasePersonal(record.id));
+    }
+  }
+  LETHE_ASSIGN_OR_RETURN(const std::vector<HeldSubject> held, store.ListHeldSubjects());
+  for (const HeldSubject& hold : held) {
+    for (const char* subject : kSubjects) {
+      if (hold.key == store.HoldKeyOf(subject)) facts["held by " + hold.hold_id] = subject;
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status AddMemory(TenantStore& store, const MemoryRecord& listed, Facts& facts) {
   LETHE_ASSIGN_OR_RETURN(const MemoryRecord memory, store.GetMemory(listed.uid));
@@ -132,6 +163,7 @@ absl::StatusOr<Facts> FactsOf(TenantStore& store) {
   facts["memories"] = absl::StrCat(memories);
   LETHE_ASSIGN_OR_RETURN(const std::vector<MemoryRecord> list, store.ListMemories("", 100));
   for (const MemoryRecord& memory : list) LETHE_RETURN_IF_ERROR(AddMemory(store, memory, facts));
+  LETHE_RETURN_IF_ERROR(AddCases(store, facts));
   CertificateQuery query{.after_sequence = std::nullopt, .memory_name = "", .limit = 7};
   while (true) {
     LETHE_ASSIGN_OR_RETURN(const std::vector<CertificateRecord> records,

@@ -42,6 +42,13 @@ struct ModelMemory {
 
 using RowName = std::pair<std::string, uint64_t>;  // memory uid, handle
 
+// An erasure request or a hold, with what is sealed of it.
+struct ModelCase {
+  CaseRecord record;
+  std::string personal;
+  std::string subject;
+};
+
 struct Model {
   bool made = false;
   TenantState state = TenantState::kOpen;
@@ -49,6 +56,7 @@ struct Model {
   std::vector<CertificateRecord> log;
   std::vector<LogKey> keys;
   std::map<std::string, RequestRecord> requests;
+  std::map<std::string, ModelCase> cases;  // by id
   std::vector<PendingErasure> pending;
   std::vector<Cosignature> cosignatures;  // of the present size
   std::string checkpoint;

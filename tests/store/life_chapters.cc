@@ -160,6 +160,101 @@ Step DeleteMemory(uint64_t memory, const std::string& request) {
               }};
 }
 
+// Cases: an erasure request is number 1, a hold number 2.
+std::string CaseId(uint64_t number) { return TestMemory(100 + number).uid; }
+
+ModelCase FirstOf(uint64_t number) {
+  const bool hold = number == 2;
+  ModelCase made{.record = {.number = number,
+                            .id = CaseId(number),
+                            .kind = hold ? CaseKind::kHold : CaseKind::kErasureRequest,
+                            .state = hold ? CaseState::kHeld : CaseState::kPending,
+                            .received_micros = 10,
+                            .due_micros = 20,
+                            .wake_micros = 15,
+                            .facts = "facts",
+                            .personal = true},
+                 .personal = absl::StrCat("who asked ", number),
+                 .subject = hold ? "x" : ""};
+  if (hold) made.record.wake_micros.reset();
+  return made;
+}
+
+Step MakeCase(uint64_t number) {
+  return {.name = absl::StrCat("make case ", number),
+          .run =
+              [=](Life& life) {
+                const ModelCase made = FirstOf(number);
+                return life.store()
+                    .CreateCase({.record = made.record,
+                                 .personal = made.personal,
+                                 .subject = made.subject,
+                                 .request = TestRequest(absl::StrCat("case ", number))})
+                    .status();
+              },
+          .apply =
+              [=](Model& model) {
+                const std::string key = absl::StrCat("case ", number);
+                model.requests[key] = TestRequest(key);
+                model.cases[CaseId(number)] = FirstOf(number);
+              }};
+}
+
+Step ChangeCase(uint64_t number) {
+  const auto change = [](ModelCase& entry) {
+    entry.record.state = CaseState::kInProgress;
+    entry.record.callback_micros = 30;
+    entry.record.facts = std::string(9000, 'f');  // a chain of overflow pages
+    entry.personal = "who asked, and where to call";
+  };
+  return {
+      .name = absl::StrCat("change case ", number),
+      .run =
+          [=](Life& life) {
+            ModelCase entry = life.model().cases.at(CaseId(number));
+            change(entry);
+            return life.store().UpdateCase({.record = entry.record, .personal = entry.personal});
+          },
+      .apply = [=](Model& model) { change(model.cases.at(CaseId(number))); }};
+}
+
+Step EndCase(uint64_t number, CaseState state) {
+  return {.name = absl::StrCat("end case ", number),
+          .run =
+              [=](Life& life) {
+                CaseRecord record = life.model().cases.at(CaseId(number)).record;
+                record.state = state;
+                return life.store().UpdateCase(
+                    {.record = record, .personal = {}, .end_personal = true});
+              },
+          .apply =
+              [=](Model& model) {
+                CaseRecord& record = model.cases.at(CaseId(number)).record;
+                record.state = state;
+                record.personal = false;
+              }};
+}
+
+Step DestroyCaseKeys() {
+  return {.name = "destroy keys of cases", .run = [](Life& life) -> absl::Status {
+            const auto destroyed = life.store().DestroyCaseKeys();
+            return destroyed.ok() ? destroyed->evidence : destroyed.status();
+          }};
+}
+
+Step FinishCaseKeys() {
+  return {.name = "finish keys of cases",
+          .run = [](Life& life) { return life.store().FinishCaseKeys(); },
+          .apply =
+              [](Model& model) {
+                for (auto& [id, entry] : model.cases) {
+                  if (entry.record.personal) continue;
+                  entry.record.wake_micros.reset();
+                  entry.record.callback_micros.reset();
+                }
+              }};
+}
+
 Step Read(int number) {
   return {.name = absl::StrCat("read ", number), .run = [](Life& life) { return life.Read(); }};
 }
@@ -222,6 +317,17 @@ void RestoreModel(Model& model) {
   lose_others(model.copy->memories);
   model.memories = std::move(restored);
   model.requests = model.copy->requests;
+  // What ended since stays ended, and no more than that is known of it.
+  std::map<std::string, ModelCase> cases = model.copy->cases;
+  for (auto& [id, entry] : cases) {
+    CaseRecord& record = entry.record;
+    if (!record.personal || model.cases.at(id).record.personal) continue;
+    record.state = record.kind == CaseKind::kHold ? CaseState::kReleased : CaseState::kFailed;
+    record.personal = false;
+    record.wake_micros.reset();
+    record.callback_micros.reset();
+  }
+  model.cases = std::move(cases);
   // One for this restore, and one for each that did not come to its end behind the anchor.
   do Append(model, NextOf(model));
   while (model.log.size() < model.restored_size);
@@ -291,6 +397,7 @@ Chapter End() {
                    }
                    model.memories.clear();
                    model.requests.clear();
+                   model.cases.clear();
                    model.pending.clear();
                  }};
   Step destroy{.name = "destroy all keys",
@@ -360,8 +467,12 @@ std::vector<Chapter> TheLife() {
       {"a subject and an edit",
        {Erase(1, {"d", "e"}, "r3"), Erase(1, {"a", "g"}, "r4", {{"a", "x"}, {"g", "y"}}),
         DestroyKeys(), AppendShredded(), Read(2)}},
+      {"an erasure request and a hold",
+       {MakeCase(1), MakeCase(2), ChangeCase(1), EndCase(1, CaseState::kCompleted),
+        DestroyCaseKeys(), FinishCaseKeys(), Read(7)}},
       {"a copy",
        {CopyFile(), Erase(1, {"c"}, "r7"), DestroyKeys(), AppendShredded(), Insert(1, {{"d", "y"}}),
+        EndCase(2, CaseState::kReleased), DestroyCaseKeys(), FinishCaseKeys(),
         Erase(1, {"f"}, "r8")}},
       {"a restore", {RestoreFile(), Read(5), Insert(1, {{"d", "y"}, {"c", "x"}})}},
       {"a memory",

@@ -95,6 +95,10 @@ KeysFound FindKeys(const std::string& dir) {
       pending.insert(GetLittleEndian<uint64_t>(row[0], at));
     }
   }
+  for (const auto& row :
+       Query(DataOf(dir), "SELECT slot, personal IS NULL FROM cases WHERE slot IS NOT NULL")) {
+    (row[1] == "1" ? pending : keys.used).insert(Number(row[0]));
+  }
   keys.next = Number(Query(DataOf(dir), "SELECT next_slot FROM tenant")[0][0]);
   for (uint64_t slot = 1; slot <= slots; ++slot) {
     const bool live = keys.live.contains(slot);

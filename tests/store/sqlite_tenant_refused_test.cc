@@ -23,8 +23,8 @@ using ::testing::Not;
 
 // --- Files that must be refused, untouched.
 
-TEST_F(SqliteTenantStoreTest, FormatsWithRowsInClearAreRefused) {
-  for (const char* version : {"1", "2"}) {
+TEST_F(SqliteTenantStoreTest, OlderFormatsAreRefused) {
+  for (const char* version : {"1", "2", "3"}) {
     Raw(absl::StrCat("PRAGMA user_version=", version));
     const std::string before = ReadFile(file_);
     const absl::Status status = OpenStatus();
@@ -36,7 +36,7 @@ TEST_F(SqliteTenantStoreTest, FormatsWithRowsInClearAreRefused) {
 }
 
 TEST_F(SqliteTenantStoreTest, ANewerFormatIsRefused) {
-  Raw("PRAGMA user_version=4");
+  Raw("PRAGMA user_version=5");
   const std::string before = ReadFile(file_);
   const absl::Status status = OpenStatus();
   EXPECT_CODE(status, absl::StatusCode::kFailedPrecondition);

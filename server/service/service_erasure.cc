@@ -1,0 +1,196 @@
+// Service: erasure requests and legal holds, and the thread that works on the requests.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/status_macros.h"
+#include "server/service/low_priority.h"
+#include "server/service/names.h"
+#include "server/service/service.h"
+#include "server/service/tenant_registry_entry.h"
+
+namespace lethe::service {
+namespace {
+
+// How long the thread sleeps at most; a change wakes it.
+constexpr absl::Duration kLongestNap = absl::Seconds(30);
+// A tenant that cannot be opened, or whose store fails, is left alone for so long. What can be
+// written down has a time of its own (Tenant::NoteFailure).
+constexpr absl::Duration kTenantPause = absl::Seconds(5);
+
+absl::Status CheckCaseId(const std::string& id) {
+  const bool good =
+      id.size() == 32 && id.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return good ? absl::OkStatus() : FieldError("id", "must be 32 lower-case hex digits");
+}
+
+}  // namespace
+
+absl::StatusOr<Service::Turn> Service::TakeTurn(const std::string& tenant,
+                                                TenantRegistry::Use use,
+                                                const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(WriteTicket ticket,
+                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(TenantHold found, Find("tenant", tenant, use, call));
+  return Turn{.ticket = std::move(ticket), .tenant = std::move(found)};
+}
+
+absl::StatusOr<ErasureRequestInfo> Service::CreateErasureRequest(const ErasureRequestInput& input,
+                                                                 const CallOptions& call) {
+  LETHE_RETURN_IF_ERROR(TakeRate(Quota::kErasures, input.tenant, 1));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn,
+                         TakeTurn(input.tenant, TenantRegistry::Use::kWrite, call));
+  return turn.tenant->CreateErasureRequest(input, call);
+}
+
+absl::StatusOr<ErasureRequestInfo> Service::GetErasureRequest(const std::string& tenant,
+                                                              const std::string& id) {
+  LETHE_RETURN_IF_ERROR(CheckCaseId(id));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  return turn.tenant->GetErasureRequest(id);
+}
+
+absl::StatusOr<ErasureRequestInfo> Service::FindErasureRequest(const std::string& tenant,
+                                                               const std::string& key) {
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  return turn.tenant->FindErasureRequest(key);
+}
+
+absl::StatusOr<Page<ErasureRequestInfo>> Service::ListErasureRequests(
+    const std::string& tenant,
+    std::optional<ErasureState> state,
+    const PageRequest& page) {
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  return turn.tenant->ListErasureRequests(state, page);
+}
+
+absl::StatusOr<ErasureRequestInfo> Service::CancelErasureRequest(const std::string& tenant,
+                                                                 const std::string& id) {
+  LETHE_RETURN_IF_ERROR(CheckCaseId(id));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  return turn.tenant->CancelErasureRequest(id);
+}
+
+absl::StatusOr<ErasureRequestInfo> Service::ExtendErasureRequest(const std::string& tenant,
+                                                                 const std::string& id,
+                                                                 absl::Time due,
+                                                                 const std::string& reason) {
+  LETHE_RETURN_IF_ERROR(CheckCaseId(id));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  return turn.tenant->ExtendErasureRequest(id, due, reason);
+}
+
+absl::StatusOr<std::vector<ErasureReceipt>> Service::TakeErasureReceipts(const std::string& tenant,
+                                                                         const std::string& id,
+                                                                         bool discard) {
+  LETHE_RETURN_IF_ERROR(CheckCaseId(id));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  return turn.tenant->TakeErasureReceipts(id, discard);
+}
+
+absl::StatusOr<DiscoveryReply> Service::Discover(const std::string& tenant,
+                                                 const std::vector<Identity>& identities,
+                                                 const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
+  return AtLowPriority([&] { return turn.tenant->Discover(identities, call); });
+}
+
+absl::StatusOr<HoldInfo> Service::PlaceHold(const HoldInput& input, const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(input.tenant, TenantRegistry::Use::kRead, call));
+  return turn.tenant->PlaceHold(input, call);
+}
+
+absl::StatusOr<HoldInfo> Service::ReleaseHold(const std::string& tenant, const std::string& id) {
+  LETHE_RETURN_IF_ERROR(CheckCaseId(id));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  return turn.tenant->ReleaseHold(id);
+}
+
+absl::StatusOr<Page<HoldInfo>> Service::ListHolds(const std::string& tenant,
+                                                  bool released_too,
+                                                  const PageRequest& page) {
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  return turn.tenant->ListHolds(released_too, page);
+}
+
+OpenErasureCounts Service::ErasureCounts() const { return agenda_->Counts(NowMicros()); }
+
+bool Service::WorkOnNextErasure() {
+  const std::optional<ErasureAgenda::Item> item = agenda_->DueWork(NowMicros());
+  if (!item.has_value() || agenda_->stopped()) return false;
+  const CallOptions call{.still_wanted = [this]() -> absl::Status {
+    if (!agenda_->stopped()) return absl::OkStatus();
+    return absl::CancelledError("the server stops");
+  }};
+  const absl::Status status = Guarded([&]() -> absl::Status {
+    ballast_->Restore();
+    LETHE_ASSIGN_OR_RETURN(const Turn turn,
+                           TakeTurn(item->tenant, TenantRegistry::Use::kWrite, call));
+    return turn.tenant->WorkOnErasure(item->number, call);
+  });
+  if (absl::IsNotFound(status) && !registry_.Contains(item->tenant)) {
+    agenda_->Replace(item->tenant, {});
+  } else if (!status.ok() && !agenda_->stopped()) {
+    options_.tenant.log->Write(
+        LogLevel::kWarning, "erasure_request_postponed",
+        {{"tenant", item->tenant}, {"code", static_cast<int64_t>(status.code())}});
+    agenda_->Postpone(item->tenant, NowMicros() + absl::ToInt64Microseconds(kTenantPause));
+  }
+  return true;
+}
+
+void Service::RunDueErasures() {
+  while (WorkOnNextErasure()) {
+  }
+}
+
+void Service::StartErasures() {
+  if (erasures_.joinable()) return;
+  erasures_ = std::thread([this] {
+    ::setpriority(PRIO_PROCESS, 0, kLowPriority);  // of this thread (low_priority.h)
+    while (!agenda_->stopped()) {
+      RunDueErasures();
+      absl::Duration nap = kLongestNap;
+      if (const std::optional<int64_t> next = agenda_->NextWork()) {
+        nap = std::clamp(absl::Microseconds(*next - NowMicros()), absl::Milliseconds(1), nap);
+      }
+      agenda_->Wait(nap);
+    }
+  });
+}
+
+void Service::StopErasures() {
+  agenda_->Stop();
+  if (erasures_.joinable()) erasures_.join();
+}
+
+std::vector<CallbackDelivery> Service::DueCallbacks(size_t limit) {
+  std::vector<CallbackDelivery> due;
+  for (const ErasureAgenda::Item& item : agenda_->DueCallbacks(NowMicros(), limit)) {
+    if (due.size() >= limit) break;
+    const absl::Status status = Guarded([&]() -> absl::Status {
+      LETHE_ASSIGN_OR_RETURN(const Turn turn,
+                             TakeTurn(item.tenant, TenantRegistry::Use::kRead, {}));
+      LETHE_ASSIGN_OR_RETURN(std::vector<CallbackDelivery> of_request,
+                             turn.tenant->DueCallbacks(item.number));
+      std::ranges::move(of_request, std::back_inserter(due));
+      return absl::OkStatus();
+    });
+    if (status.ok()) continue;
+    options_.tenant.log->Write(
+        LogLevel::kWarning, "erasure_callbacks_postponed",
+        {{"tenant", item.tenant}, {"code", static_cast<int64_t>(status.code())}});
+    agenda_->Postpone(item.tenant, NowMicros() + absl::ToInt64Microseconds(kTenantPause));
+  }
+  return due;
+}
+
+absl::Status Service::SettleCallback(const CallbackDelivery& delivery, CallbackOutcome outcome) {
+  const std::string& tenant = delivery.request.tenant;
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  return turn.tenant->SettleCallback(delivery.request.id, delivery.sequence, delivery.url_index,
+                                     outcome);
+}
+
+}  // namespace lethe::service
