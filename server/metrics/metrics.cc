@@ -182,6 +182,18 @@ void AddDisk(const service::ServiceStats& stats, Families& out) {
              "What may still be written; the vault only where it is on another device.", free);
 }
 
+void AddErasures(const service::OpenErasureCounts& counts, Families& out) {
+  out.Gauges("lethe_erasure_requests", "Erasure requests of all tenants that are not finished.",
+             {{{{"state", "pending"}}, Number(counts.pending)},
+              {{{"state", "in_progress"}}, Number(counts.in_progress)}});
+  out.Gauge("lethe_erasure_requests_due_soon",
+            "Of them, those of whose time less than a quarter is left.", Number(counts.due_soon));
+  out.Gauge("lethe_erasure_requests_overdue", "Of them, those whose time is over.",
+            Number(counts.overdue));
+  out.Gauge("lethe_erasure_callbacks_owed", "Erasure requests that owe somebody a callback.",
+            Number(counts.callbacks));
+}
+
 void AddCounters(const service::ServiceCounters& counters, Families& out) {
   out.Counter("lethe_solver_updates_total",
               "Changes that the solver followed, a batch being one; those of openings included.",
@@ -310,6 +322,7 @@ std::string Metrics::Text() const {
   const service::ServiceStats stats = impl_->service->Stats(impl_->options.tenants);
   AddTenants(stats, impl_->options.tenants > 0, out);
   AddDisk(stats, out);
+  AddErasures(impl_->service->ErasureCounts(), out);
   AddCounters(impl_->service->counters(), out);
   std::vector<Families::Sample> lines;
   for (const service::LogLevel level :

@@ -106,6 +106,29 @@ TEST_F(MetricsTest, AStateThatDiffersIsUncertifiedAndAFailedCheckCounts) {
   EXPECT_EQ(Value("lethe_failed_checks_total"), 1);
 }
 
+TEST_F(MetricsTest, OpenErasureRequests) {
+  EXPECT_EQ(Value("lethe_erasure_requests{state=\"pending\"}"), 0);
+  EXPECT_EQ(Value("lethe_erasure_requests_overdue"), 0);
+  // Due after thirty days; nobody works on them here.
+  for (const auto& [days, number] : std::vector<std::pair<int, int>>{{1, 1}, {25, 2}, {40, 3}}) {
+    const std::string subject = absl::StrCat("subject-", number);
+    ASSERT_THAT(
+        service_->CreateErasureRequest({.tenant = "t",
+                                        .identities = {{.type = "customer_id", .value = subject}},
+                                        .source = "form",
+                                        .regulation = "gdpr",
+                                        .received_time = absl::Now() - absl::Hours(24 * days)},
+                                       {}),
+        IsOk());
+  }
+  EXPECT_EQ(Value("lethe_erasure_requests{state=\"pending\"}"), 3);
+  EXPECT_EQ(Value("lethe_erasure_requests{state=\"in_progress\"}"), 0);
+  EXPECT_EQ(Value("lethe_erasure_requests_due_soon"), 1);
+  EXPECT_EQ(Value("lethe_erasure_requests_overdue"), 1);
+  EXPECT_EQ(Value("lethe_erasure_callbacks_owed"), 0);
+  EXPECT_THAT(metrics_->Text(), Not(HasSubstr("subject-")));
+}
+
 // Counters go on where a memory is solved anew, and never fall.
 TEST_F(MetricsTest, TheSolversWorkOfAnOpeningIsAddedToTheRest) {
   service_.MakeMemory("m");
