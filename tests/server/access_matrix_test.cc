@@ -508,6 +508,13 @@ TEST_F(MatrixTest, WhatDestroysIsOnRecordWithItsCertificate) {
   EXPECT_EQ(lines[1]["code"], "OK");
   EXPECT_EQ(lines[1]["certificate"], response.certificate_id());
   EXPECT_EQ(access::ReadFile(log_path_).find("visit-"), std::string::npos) << "no ids of tokens";
+  // Of a call of the whole server, the tenant that it names.
+  v1::CreateTenantRequest create;
+  create.set_name("new");
+  EXPECT_EQ(
+      CallAs("*:admin", "/lethe.v1.TenantService/CreateTenant", create.SerializeAsString()).code,
+      grpc::StatusCode::OK);
+  EXPECT_EQ(LinesOfLog().back()["tenant"], "new");
 }
 
 TEST_F(MatrixTest, WithoutItsRecordNothingIsDestroyed) {
