@@ -19,22 +19,22 @@ std::vector<UnaryCall> ErasureCalls(service::Service* service) {
           }),
       MakeUnary<v1::GetErasureRequestRequest, v1::ErasureRequest>(
           "GetErasureRequest",
-          [service](const auto& request, const CallOptions&, auto* response) -> absl::Status {
+          [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
             if (request.id().empty() == request.idempotency_key().empty()) {
               return service::FieldError("id", "set either this or idempotency_key");
             }
             return Answer(
                 request.id().empty()
-                    ? service->FindErasureRequest(request.tenant(), request.idempotency_key())
-                    : service->GetErasureRequest(request.tenant(), request.id()),
+                    ? service->FindErasureRequest(request.tenant(), request.idempotency_key(), call)
+                    : service->GetErasureRequest(request.tenant(), request.id(), call),
                 response);
           }),
       MakeUnary<v1::ListErasureRequestsRequest, v1::ListErasureRequestsResponse>(
           "ListErasureRequests",
-          [service](const auto& request, const CallOptions&, auto* response) -> absl::Status {
+          [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
             LETHE_ASSIGN_OR_RETURN(const auto state, FromProto(request.state()));
-            LETHE_ASSIGN_OR_RETURN(
-                auto page, service->ListErasureRequests(request.tenant(), state, PageOf(request)));
+            LETHE_ASSIGN_OR_RETURN(auto page, service->ListErasureRequests(request.tenant(), state,
+                                                                           PageOf(request), call));
             for (const service::ErasureRequestInfo& info : page.items) {
               ToProto(info, response->add_requests());
             }
@@ -43,23 +43,24 @@ std::vector<UnaryCall> ErasureCalls(service::Service* service) {
           }),
       MakeUnary<v1::CancelErasureRequestRequest, v1::ErasureRequest>(
           "CancelErasureRequest",
-          [service](const auto& request, const CallOptions&, auto* response) {
-            return Answer(service->CancelErasureRequest(request.tenant(), request.id()), response);
+          [service](const auto& request, const CallOptions& call, auto* response) {
+            return Answer(service->CancelErasureRequest(request.tenant(), request.id(), call),
+                          response);
           }),
       MakeUnary<v1::ExtendErasureRequestRequest, v1::ErasureRequest>(
           "ExtendErasureRequest",
-          [service](const auto& request, const CallOptions&, auto* response) -> absl::Status {
+          [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
             LETHE_ASSIGN_OR_RETURN(const absl::Time due, ParseTime("due_time", request.due_time()));
             return Answer(service->ExtendErasureRequest(request.tenant(), request.id(), due,
-                                                        request.reason()),
+                                                        request.reason(), call),
                           response);
           }),
       MakeUnary<v1::TakeErasureReceiptsRequest, v1::TakeErasureReceiptsResponse>(
           "TakeErasureReceipts",
-          [service](const auto& request, const CallOptions&, auto* response) {
-            return Answer(
-                service->TakeErasureReceipts(request.tenant(), request.id(), request.discard()),
-                response);
+          [service](const auto& request, const CallOptions& call, auto* response) {
+            return Answer(service->TakeErasureReceipts(request.tenant(), request.id(),
+                                                       request.discard(), call),
+                          response);
           }),
       MakeUnary<v1::DiscoverRequest, v1::DiscoverResponse>(
           "Discover",
@@ -74,15 +75,15 @@ std::vector<UnaryCall> ErasureCalls(service::Service* service) {
           }),
       MakeUnary<v1::ReleaseHoldRequest, v1::Hold>(
           "ReleaseHold",
-          [service](const auto& request, const CallOptions&, auto* response) {
-            return Answer(service->ReleaseHold(request.tenant(), request.id()), response);
+          [service](const auto& request, const CallOptions& call, auto* response) {
+            return Answer(service->ReleaseHold(request.tenant(), request.id(), call), response);
           }),
       MakeUnary<v1::ListHoldsRequest, v1::ListHoldsResponse>(
           "ListHolds",
-          [service](const auto& request, const CallOptions&, auto* response) -> absl::Status {
-            LETHE_ASSIGN_OR_RETURN(
-                auto page,
-                service->ListHolds(request.tenant(), request.released_too(), PageOf(request)));
+          [service](const auto& request, const CallOptions& call, auto* response) -> absl::Status {
+            LETHE_ASSIGN_OR_RETURN(auto page,
+                                   service->ListHolds(request.tenant(), request.released_too(),
+                                                      PageOf(request), call));
             for (const service::HoldInfo& hold : page.items) ToProto(hold, response->add_holds());
             response->set_next_page_token(std::move(page.next_page_token));
             return absl::OkStatus();

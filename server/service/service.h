@@ -194,29 +194,38 @@ class Service {
   absl::StatusOr<ErasureRequestInfo> CreateErasureRequest(const ErasureRequestInput& input,
                                                           const CallOptions& call);
   absl::StatusOr<ErasureRequestInfo> GetErasureRequest(const std::string& tenant,
-                                                       const std::string& id);
+                                                       const std::string& id,
+                                                       const CallOptions& call = {});
   absl::StatusOr<ErasureRequestInfo> FindErasureRequest(const std::string& tenant,
-                                                        const std::string& idempotency_key);
+                                                        const std::string& idempotency_key,
+                                                        const CallOptions& call = {});
   absl::StatusOr<Page<ErasureRequestInfo>> ListErasureRequests(const std::string& tenant,
                                                                std::optional<ErasureState> state,
-                                                               const PageRequest& page);
+                                                               const PageRequest& page,
+                                                               const CallOptions& call = {});
   absl::StatusOr<ErasureRequestInfo> CancelErasureRequest(const std::string& tenant,
-                                                          const std::string& id);
+                                                          const std::string& id,
+                                                          const CallOptions& call = {});
   absl::StatusOr<ErasureRequestInfo> ExtendErasureRequest(const std::string& tenant,
                                                           const std::string& id,
                                                           absl::Time due,
-                                                          const std::string& reason);
+                                                          const std::string& reason,
+                                                          const CallOptions& call = {});
   absl::StatusOr<std::vector<ErasureReceipt>> TakeErasureReceipts(const std::string& tenant,
                                                                   const std::string& id,
-                                                                  bool discard);
+                                                                  bool discard,
+                                                                  const CallOptions& call = {});
   absl::StatusOr<DiscoveryReply> Discover(const std::string& tenant,
                                           const std::vector<Identity>& identities,
                                           const CallOptions& call);
   absl::StatusOr<HoldInfo> PlaceHold(const HoldInput& input, const CallOptions& call);
-  absl::StatusOr<HoldInfo> ReleaseHold(const std::string& tenant, const std::string& id);
+  absl::StatusOr<HoldInfo> ReleaseHold(const std::string& tenant,
+                                       const std::string& id,
+                                       const CallOptions& call = {});
   absl::StatusOr<Page<HoldInfo>> ListHolds(const std::string& tenant,
                                            bool released_too,
-                                           const PageRequest& page);
+                                           const PageRequest& page,
+                                           const CallOptions& call = {});
   // Of all tenants, open or not. Cost O(open requests), no tenant is opened.
   OpenErasureCounts ErasureCounts() const;
 

@@ -45,47 +45,53 @@ absl::StatusOr<ErasureRequestInfo> Service::CreateErasureRequest(const ErasureRe
 }
 
 absl::StatusOr<ErasureRequestInfo> Service::GetErasureRequest(const std::string& tenant,
-                                                              const std::string& id) {
+                                                              const std::string& id,
+                                                              const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckCaseId(id));
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
   return turn.tenant->GetErasureRequest(id);
 }
 
 absl::StatusOr<ErasureRequestInfo> Service::FindErasureRequest(const std::string& tenant,
-                                                               const std::string& key) {
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+                                                               const std::string& key,
+                                                               const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
   return turn.tenant->FindErasureRequest(key);
 }
 
 absl::StatusOr<Page<ErasureRequestInfo>> Service::ListErasureRequests(
     const std::string& tenant,
     std::optional<ErasureState> state,
-    const PageRequest& page) {
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+    const PageRequest& page,
+    const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
   return turn.tenant->ListErasureRequests(state, page);
 }
 
 absl::StatusOr<ErasureRequestInfo> Service::CancelErasureRequest(const std::string& tenant,
-                                                                 const std::string& id) {
+                                                                 const std::string& id,
+                                                                 const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckCaseId(id));
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
   return turn.tenant->CancelErasureRequest(id);
 }
 
 absl::StatusOr<ErasureRequestInfo> Service::ExtendErasureRequest(const std::string& tenant,
                                                                  const std::string& id,
                                                                  absl::Time due,
-                                                                 const std::string& reason) {
+                                                                 const std::string& reason,
+                                                                 const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckCaseId(id));
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
   return turn.tenant->ExtendErasureRequest(id, due, reason);
 }
 
 absl::StatusOr<std::vector<ErasureReceipt>> Service::TakeErasureReceipts(const std::string& tenant,
                                                                          const std::string& id,
-                                                                         bool discard) {
+                                                                         bool discard,
+                                                                         const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckCaseId(id));
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
   return turn.tenant->TakeErasureReceipts(id, discard);
 }
 
@@ -101,16 +107,19 @@ absl::StatusOr<HoldInfo> Service::PlaceHold(const HoldInput& input, const CallOp
   return turn.tenant->PlaceHold(input, call);
 }
 
-absl::StatusOr<HoldInfo> Service::ReleaseHold(const std::string& tenant, const std::string& id) {
+absl::StatusOr<HoldInfo> Service::ReleaseHold(const std::string& tenant,
+                                              const std::string& id,
+                                              const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckCaseId(id));
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
   return turn.tenant->ReleaseHold(id);
 }
 
 absl::StatusOr<Page<HoldInfo>> Service::ListHolds(const std::string& tenant,
                                                   bool released_too,
-                                                  const PageRequest& page) {
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+                                                  const PageRequest& page,
+                                                  const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
   return turn.tenant->ListHolds(released_too, page);
 }
 
