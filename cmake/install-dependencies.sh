@@ -12,7 +12,7 @@ packages=(
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libeigen3-dev libsqlite3-dev libssl-dev libmpfr-dev libgmp-dev
   nlohmann-json3-dev libcjose-dev libcli11-dev libtomlplusplus-dev pkg-config
-  prometheus-cpp-dev
+  prometheus-cpp-dev libcurl4-openssl-dev
   libboost-dev libgtest-dev libgmock-dev libbenchmark-dev libsvm-dev openssl sqlite3
   python3-yaml
 )

@@ -26,6 +26,20 @@ struct Config {
   std::string listen = "127.0.0.1:7421";
   // Empty for nowhere.
   std::string http_listen;
+  // What links in answers and callbacks begin with; empty: as the caller addressed the server.
+  std::string public_url;
+  // What is signed about erasure requests; all three, or none.
+  std::string dsr_domain;
+  std::string dsr_key;
+  std::string dsr_certificate;
+  // Hosts that callbacks may go to; server/http/callback_policy.h.
+  std::vector<std::string> callback_hosts = {};
+  bool callback_private_networks = false;
+  bool callback_insecure_loopback = false;
+  // Empty: the system's authorities.
+  std::string callback_ca;
+  // Empty: what Transcend signs is not looked at.
+  std::string transcend_key;
   // The files of TLS; without a certificate none.
   std::string tls_certificate;
   std::string tls_key;

@@ -20,13 +20,6 @@ access::TlsFiles TlsOf(const Config& config) {
           .client_certificates_required = config.tls_client_certificates_required};
 }
 
-http::TlsFiles HttpTlsOf(const Config& config) {
-  return {.certificate = config.tls_certificate,
-          .key = config.tls_key,
-          .client_ca = config.tls_client_ca,
-          .require_client_certificate = config.tls_client_certificates_required};
-}
-
 // In the log of every such start, so that nobody takes it for a guarded one.
 void WarnOfInsecurity(bool tls, bool access, service::EventLog& log) {
   if (tls && access) return;
@@ -62,7 +55,7 @@ absl::Status Guard::Open(service::Service* service, service::EventLog* log) {
   gate_.emplace(access_.get(), operations_.get(), log);
   const bool tls = !config_.tls_certificate.empty();
   if (tls) {
-    LETHE_ASSIGN_OR_RETURN(http_tls_, http::TlsContext::Load(HttpTlsOf(config_)));
+    LETHE_ASSIGN_OR_RETURN(http_tls_, http::TlsContext::Load(TlsOf(config_)));
     follow_tls_.emplace(kTlsPeriod, [this] { FollowTls(); });
   }
   WarnOfInsecurity(tls, access_ != nullptr, *log);

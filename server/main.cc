@@ -23,11 +23,9 @@
 #include "server/command_line.h"
 #include "server/config.h"
 #include "server/guard.h"
-#include "server/http/call_routes.h"
 #include "server/http/http_listener.h"
-#include "server/http/log_routes.h"
+#include "server/http/http_server.h"
 #include "server/http/metrics_routes.h"
-#include "server/http/openapi.h"
 #include "server/lifecycle.h"
 #include "server/limits.h"
 #include "server/metrics/metrics.h"
@@ -70,6 +68,25 @@ absl::Status WritePortFile(const std::string& path, uint16_t port) {
   if (out) std::filesystem::rename(temporary, path, error);
   if (!out || error) return absl::UnavailableError("--port-file: cannot be written");
   return absl::OkStatus();
+}
+
+absl::StatusOr<http::HttpSettings> HttpSettingsOf(const Config& config) {
+  http::HttpSettings settings = {.public_url = config.public_url,
+                                 .dsr_domain = config.dsr_domain,
+                                 .dsr_key = config.dsr_key,
+                                 .dsr_certificate = config.dsr_certificate,
+                                 .callbacks = {.hosts = config.callback_hosts,
+                                               .private_networks = config.callback_private_networks,
+                                               .loopback = config.callback_insecure_loopback},
+                                 .callback_authorities = config.callback_ca,
+                                 .transcend_key = config.transcend_key};
+  if (!config.http_listen.empty()) {
+    LETHE_ASSIGN_OR_RETURN(const HostPort address,
+                           ParseHostPort("--http-listen", config.http_listen));
+    settings.host = address.host;
+    settings.port = address.port;
+  }
+  return settings;
 }
 
 // Serves GET /metrics where the settings say so; null for nowhere.
@@ -186,18 +203,11 @@ absl::Status Serve(const std::vector<std::string>& arguments,
   service->StartErasures();
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::RpcServer> server,
                          rpc::RpcServer::Start(service.get(), rpc_options));
-  std::unique_ptr<http::HttpListener> http;
+  std::unique_ptr<http::HttpServer> http;
   if (!config.http_listen.empty()) {
-    LETHE_ASSIGN_OR_RETURN(const HostPort address,
-                           ParseHostPort("--http-listen", config.http_listen));
-    http = std::make_unique<http::HttpListener>(http::HttpOptions{.host = address.host,
-                                                                  .port = address.port,
-                                                                  .hooks = rpc_options.hooks,
-                                                                  .tls = guard->http_tls()});
-    http::AddLogRoutes(service.get(), http->routes());
-    http::AddCallRoutes(service.get(), http->routes());
-    http::AddOpenApiRoute(http->routes());
-    LETHE_RETURN_IF_ERROR(http->Start());
+    LETHE_ASSIGN_OR_RETURN(const http::HttpSettings settings, HttpSettingsOf(config));
+    LETHE_ASSIGN_OR_RETURN(http, http::HttpServer::Start(service.get(), settings, rpc_options.hooks,
+                                                         guard->http_tls()));
     log.Write(service::LogLevel::kInfo, "serving_http",
               {{"listen", config.http_listen}, {"port", int64_t{http->port()}}});
   }
@@ -272,6 +282,9 @@ int Main(const std::vector<std::string>& arguments) {
   if (!limits.ok()) return UsageError(AtOrigin(limits.status(), *command_line));
   absl::StatusOr<std::unique_ptr<Guard>> guard = Guard::Read(config);
   if (!guard.ok()) return UsageError(AtOrigin(guard.status(), *command_line));
+  const absl::StatusOr<http::HttpSettings> http = HttpSettingsOf(config);
+  const absl::Status http_good = http.ok() ? http::CheckHttpSettings(*http) : http.status();
+  if (!http_good.ok()) return UsageError(AtOrigin(http_good, *command_line));
   if (command_line->action == CommandLine::Action::kCheck) {
     for (const std::string& warning : command_line->warnings) {
       std::fprintf(stderr, "lethed: warning: %s\n", warning.c_str());

@@ -26,6 +26,7 @@ constexpr uint64_t kLeastBallast = uint64_t{16} << 20;
 constexpr uint64_t kMostBallast = uint64_t{1} << 40;
 // A note has at most 100 signatures, the log's included.
 constexpr size_t kMaxWitnesses = 64;
+constexpr size_t kMaxCallbackHosts = 64;
 
 using Where = absl::string_view;
 using Texts = std::vector<std::string>;
@@ -282,6 +283,33 @@ std::string ShowQuotas(const Config& config) {
                       "]");
 }
 
+absl::Status SetCallbackHosts(Where where, const Texts& texts, Config& config) {
+  if (texts.size() > kMaxCallbackHosts) {
+    return Bad(where, absl::StrCat("at most ", kMaxCallbackHosts, " hosts"));
+  }
+  for (const std::string& host : texts) {
+    const auto allowed = [](char c) {
+      return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ||
+             c == ':' || c == '_';
+    };
+    if (host.empty() || !std::all_of(host.begin(), host.end(), allowed)) {
+      return Bad(where, "must be a host, or a host and a port, like example.com:8443");
+    }
+  }
+  config.callback_hosts = texts;
+  return absl::OkStatus();
+}
+
+std::string ShowCallbackHosts(const Config& config) {
+  if (config.callback_hosts.empty()) return "";
+  return absl::StrCat("[",
+                      absl::StrJoin(config.callback_hosts, ", ",
+                                    [](std::string* out, const std::string& host) {
+                                      absl::StrAppend(out, TomlText(host));
+                                    }),
+                      "]");
+}
+
 std::vector<Option> MakeOptions() {
   using service::LogLevel;
   return {
@@ -296,6 +324,28 @@ std::vector<Option> MakeOptions() {
       Text("http-listen", "HOST:PORT", &Config::http_listen,
            "Address and port of the HTTP server: calls in JSON, and the logs of certificates.",
            "nowhere", CheckAddressOrNone),
+      Text("public-url", "URL", &Config::public_url,
+           "What links in answers and callbacks begin with, like https://lethe.example.",
+           "as the caller addressed the server"),
+      Text("dsr-domain", "DOMAIN", &Config::dsr_domain,
+           "Domain of the certificate that answers about erasure requests are signed by.", "none"),
+      Text("dsr-key", "FILE", &Config::dsr_key,
+           "Its key in PEM, RSA or EC, not encrypted. OpenDSR is served only with it.", "none"),
+      Text("dsr-certificate", "FILE", &Config::dsr_certificate,
+           "The certificate in PEM, with its chain; anybody can fetch it.", "none"),
+      {"callback-host", Option::Kind::kList, "HOST[:PORT]",
+       "Host that may be told of erasure requests which name an address there, by HTTPS; may be "
+       "repeated.",
+       "", SetCallbackHosts, ShowCallbackHosts},
+      Text("callback-ca", "FILE", &Config::callback_ca,
+           "Certificates in PEM that the certificates of those hosts must be signed by.",
+           "the system's"),
+      Switch("callback-private-networks", &Config::callback_private_networks,
+             "Let those hosts have addresses of private networks."),
+      Switch("callback-insecure-loopback", &Config::callback_insecure_loopback,
+             "For tests: let those hosts be this machine, by HTTP too."),
+      Text("transcend-key", "FILE", &Config::transcend_key,
+           "Public key in PEM that Transcend's webhooks must be signed by.", "not looked at"),
       Text("tls-certificate", "FILE", &Config::tls_certificate,
            "Certificate of the server in PEM, with its chain; read again when it changes.", "none"),
       Text("tls-key", "FILE", &Config::tls_key, "Its key, in PEM, not encrypted; likewise.",

@@ -202,6 +202,7 @@ constexpr std::array kMethods = {
     // do.
     Open("GET /metrics"),
     Open("GET /openapi.json"),
+    Open("GET /v1/discovery"),
     Open("GET /v1/tenants/{tenant}/log/checkpoint"),
     Open("GET /v1/tenants/{tenant}/log/keys"),
     Open("GET /v1/tenants/{tenant}/log/tile/{tile...}"),

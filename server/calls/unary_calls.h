@@ -37,7 +37,7 @@ std::vector<UnaryCall> TenantCalls(service::Service* service);
 std::vector<UnaryCall> MemoryCalls(service::Service* service);
 std::vector<UnaryCall> CertificateCalls(service::Service* service);
 std::vector<UnaryCall> ErasureCalls(service::Service* service);
-// All of these but the erasure calls, which HTTP does not have in this form.
+// All of these.
 std::vector<UnaryCall> AllUnaryCalls(service::Service* service);
 
 // The body of Query, for a stream of them too.

@@ -268,6 +268,7 @@ HttpListener::HttpListener(const HttpOptions& options)
     : server_(std::make_unique<Server>(options)) {}
 HttpListener::~HttpListener() = default;
 Router& HttpListener::routes() { return server_->routes(); }
+const Router& HttpListener::routes() const { return server_->routes(); }
 absl::Status HttpListener::Start() { return server_->Start(); }
 uint16_t HttpListener::port() const { return server_->port(); }
 void HttpListener::Stop() { server_->Stop(); }

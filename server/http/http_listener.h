@@ -34,6 +34,7 @@ class HttpListener {
 
   // For route sets, before Start. What the handlers refer to must outlive the listener.
   Router& routes();
+  const Router& routes() const;
 
   // Listens and serves; once. UNAVAILABLE when it cannot listen there.
   absl::Status Start();

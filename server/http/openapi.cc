@@ -28,8 +28,9 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::MethodDescriptor;
 using Json = nlohmann::ordered_json;
 
+// The RPC whose messages the route takes and gives; null where its schemas say otherwise.
 const MethodDescriptor* RpcOf(const Route& route) {
-  if (!absl::StartsWith(route.operation, "/")) return nullptr;
+  if (!absl::StartsWith(route.operation, "/") || !route.schemas.answer.empty()) return nullptr;
   return google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
       absl::StrReplaceAll(route.operation.substr(1), {{"/", "."}}));
 }
@@ -38,9 +39,9 @@ std::string SchemaName(const Descriptor& message) {
   return std::string(absl::StripPrefix(message.full_name(), "lethe.v1."));
 }
 
-Json Reference(const std::string& name) {
-  return {{"$ref", absl::StrCat("#/components/schemas/", name)}};
-}
+constexpr absl::string_view kSchemas = "#/components/schemas/";
+
+Json Reference(const std::string& name) { return {{"$ref", absl::StrCat(kSchemas, name)}}; }
 
 // Collects the schemas of messages, each once.
 class Schemas {
@@ -59,9 +60,17 @@ class Schemas {
     }
     return Reference(name);
   }
-  // One of openapi_schemas.h.
+  // One of openapi_schemas.h, or a message.
   Json Named(const std::string& name) {
-    if (known_.insert(name).second) all_[name] = ExtraSchemas().at(name);
+    const Descriptor* message =
+        google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName("lethe.v1." +
+                                                                                  name);
+    if (message != nullptr) return Of(*message);
+    if (known_.insert(name).second) {
+      const Json& schema = ExtraSchemas().at(name);
+      all_[name] = schema;
+      FollowReferences(schema);
+    }
     return Reference(name);
   }
   Json Field(const FieldDescriptor& field) {
@@ -77,6 +86,15 @@ class Schemas {
   Json All() const { return Json(all_); }
 
  private:
+  void FollowReferences(const Json& schema) {
+    if (!schema.is_structured()) return;
+    for (const auto& [name, value] : schema.items()) {
+      if (name == "$ref" && value.is_string()) {
+        Named(std::string(absl::StripPrefix(value.get<std::string>(), kSchemas)));
+      }
+      FollowReferences(value);
+    }
+  }
   Json Single(const FieldDescriptor& field) {
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_BOOL:
@@ -153,6 +171,9 @@ Json Operation(const Route& route, const std::vector<std::string>& variables, Sc
   }
   for (const std::string& name : route.schemas.headers) {
     parameters.push_back(Parameter(name, "header", false, {{"type", "string"}}));
+  }
+  for (const std::string& name : route.schemas.query) {
+    parameters.push_back(Parameter(name, "query", false, {{"type", "string"}}));
   }
   if (!parameters.empty()) operation["parameters"] = std::move(parameters);
   if (route.max_body_bytes > 0) {

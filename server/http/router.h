@@ -38,7 +38,9 @@ struct RouteSchemas {
   std::string answer_type;
   std::string error;  // empty: "Error"
   int status = 200;
-  std::vector<std::string> headers;  // that the request may have, beside those of every request
+  // That the request may have; headers beside those of every request.
+  std::vector<std::string> headers;
+  std::vector<std::string> query;
 };
 
 struct Route {

@@ -1,65 +1,17 @@
 #include "server/http/tls.h"
 
-#include <fcntl.h>
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/x509.h>
 
-#include <cerrno>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "audit/hash.h"
-#include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "server/access/guarded_file.h"
+#include "server/http/pem.h"
 
 namespace lethe::http {
 namespace {
-
-constexpr size_t kMaxFileBytes = size_t{256} << 10;
-
-using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
-using Bytes = std::unique_ptr<BIO, decltype(&BIO_free)>;
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (!file.valid()) return SystemError(errno, "open it", path);
-  std::string bytes(kMaxFileBytes + 1, '\0');
-  LETHE_ASSIGN_OR_RETURN(
-      const size_t size,
-      ReadUpTo(file.get(), reinterpret_cast<uint8_t*>(bytes.data()), bytes.size(), path));
-  if (size > kMaxFileBytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(path, ": more than ", kMaxFileBytes, " bytes"));
-  }
-  bytes.resize(size);
-  return bytes;
-}
-
-absl::Status Wrong(const std::string& path, absl::string_view what) {
-  ERR_clear_error();
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
-}
-
-int NoPassphrase(char*, int, int, void*) { return -1; }
-
-// Every certificate of a PEM file, at least one.
-absl::StatusOr<std::vector<Certificate>> CertificatesOf(const std::string& path,
-                                                        const std::string& pem) {
-  const Bytes bytes(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
-  std::vector<Certificate> certificates;
-  while (bytes != nullptr) {
-    Certificate next(PEM_read_bio_X509(bytes.get(), nullptr, NoPassphrase, nullptr), X509_free);
-    if (next == nullptr) break;
-    certificates.push_back(std::move(next));
-  }
-  const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
-  ERR_clear_error();
-  if (certificates.empty() || !at_end) return Wrong(path, "no certificate in PEM, or a broken one");
-  return certificates;
-}
 
 // The answer to a client that names its protocols.
 int ChooseHttp(SSL*,
@@ -95,16 +47,21 @@ struct TlsContext::Contents {
 };
 
 absl::StatusOr<TlsContext::Contents> TlsContext::Read() const {
+  using access::ReadGuardedFile;
+  using access::Secrecy;
   Contents contents;
-  LETHE_ASSIGN_OR_RETURN(contents.certificate, ReadFile(files_.certificate));
-  LETHE_ASSIGN_OR_RETURN(contents.key, ReadFile(files_.key));
+  LETHE_ASSIGN_OR_RETURN(contents.certificate,
+                         ReadGuardedFile(files_.certificate, kMaxPemBytes, Secrecy::kPublic));
+  LETHE_ASSIGN_OR_RETURN(contents.key,
+                         ReadGuardedFile(files_.key, kMaxPemBytes, Secrecy::kPrivate));
   if (!files_.client_ca.empty()) {
-    LETHE_ASSIGN_OR_RETURN(contents.client_ca, ReadFile(files_.client_ca));
+    LETHE_ASSIGN_OR_RETURN(contents.client_ca,
+                           ReadGuardedFile(files_.client_ca, kMaxPemBytes, Secrecy::kPublic));
   }
   return contents;
 }
 
-absl::StatusOr<std::unique_ptr<TlsContext>> TlsContext::Load(TlsFiles files) {
+absl::StatusOr<std::unique_ptr<TlsContext>> TlsContext::Load(access::TlsFiles files) {
   std::unique_ptr<TlsContext> tls(new TlsContext(std::move(files)));
   LETHE_RETURN_IF_ERROR(tls->Reload());
   return tls;
@@ -136,12 +93,8 @@ absl::Status TlsContext::Use(const Contents& contents) {
     fingerprint_ = contents.Fingerprint();
   }
   LETHE_ASSIGN_OR_RETURN(const std::vector<Certificate> chain,
-                         CertificatesOf(files_.certificate, contents.certificate));
-  const Bytes key_bytes(BIO_new_mem_buf(contents.key.data(), static_cast<int>(contents.key.size())),
-                        BIO_free);
-  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
-      PEM_read_bio_PrivateKey(key_bytes.get(), nullptr, NoPassphrase, nullptr), EVP_PKEY_free);
-  if (key == nullptr) return Wrong(files_.key, "no private key in PEM without a passphrase");
+                         ParseCertificates(files_.certificate, contents.certificate));
+  LETHE_ASSIGN_OR_RETURN(const PrivateKey key, ParsePrivateKey(files_.key, contents.key));
 
   const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   if (context == nullptr) return absl::ResourceExhaustedError("TLS: no memory for a context");
@@ -154,28 +107,29 @@ absl::Status TlsContext::Use(const Contents& contents) {
   SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_alpn_select_cb(ssl, ChooseHttp, nullptr);
   if (SSL_CTX_use_certificate(ssl, chain.front().get()) != 1) {
-    return Wrong(files_.certificate, "its first certificate cannot be used for TLS");
+    return WrongPem(files_.certificate, "its first certificate cannot be used for TLS");
   }
   for (size_t i = 1; i < chain.size(); ++i) {
     if (SSL_CTX_add1_chain_cert(ssl, chain[i].get()) != 1) {
-      return Wrong(files_.certificate, "its chain cannot be used");
+      return WrongPem(files_.certificate, "its chain cannot be used");
     }
   }
   if (SSL_CTX_use_PrivateKey(ssl, key.get()) != 1 || SSL_CTX_check_private_key(ssl) != 1) {
-    return Wrong(files_.key, "is not the key of the certificate");
+    return WrongPem(files_.key, "is not the key of the certificate");
   }
   if (!files_.client_ca.empty()) {
     LETHE_ASSIGN_OR_RETURN(const std::vector<Certificate> authorities,
-                           CertificatesOf(files_.client_ca, contents.client_ca));
+                           ParseCertificates(files_.client_ca, contents.client_ca));
     for (const Certificate& authority : authorities) {
       if (X509_STORE_add_cert(SSL_CTX_get_cert_store(ssl), authority.get()) != 1 ||
           SSL_CTX_add_client_CA(ssl, authority.get()) != 1) {
-        return Wrong(files_.client_ca, "holds a certificate that cannot be used");
+        return WrongPem(files_.client_ca, "holds a certificate that cannot be used");
       }
     }
     SSL_CTX_set_verify(
         ssl,
-        SSL_VERIFY_PEER | (files_.require_client_certificate ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0),
+        SSL_VERIFY_PEER |
+            (files_.client_certificates_required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0),
         nullptr);
   }
   MutexLock lock(mutex_);

@@ -11,23 +11,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
+#include "server/access/tls_files.h"
 
 namespace lethe::http {
-
-struct TlsFiles {
-  std::string certificate;  // PEM: the server's, then those that lead to its root
-  std::string key;          // PEM, without a passphrase
-  // PEM: whose client certificates are good; empty: nobody is asked for one.
-  std::string client_ca;
-  bool require_client_certificate = false;
-};
 
 // Threads: safe.
 class TlsContext {
  public:
   // TLS 1.2 and 1.3, HTTP/1.1, no resumption (so that a handshake always meets the present files),
   // no renegotiation. Errors name the file and what is wrong with it, and hold no byte of it.
-  static absl::StatusOr<std::unique_ptr<TlsContext>> Load(TlsFiles files);
+  static absl::StatusOr<std::unique_ptr<TlsContext>> Load(access::TlsFiles files);
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
 
@@ -39,11 +32,11 @@ class TlsContext {
 
  private:
   struct Contents;
-  explicit TlsContext(TlsFiles files) : files_(std::move(files)) {}
+  explicit TlsContext(access::TlsFiles files) : files_(std::move(files)) {}
   absl::StatusOr<Contents> Read() const;
   absl::Status Use(const Contents& contents) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  const TlsFiles files_;
+  const access::TlsFiles files_;
   mutable Mutex mutex_;
   std::string fingerprint_ ABSL_GUARDED_BY(mutex_);  // of what was read last
   std::shared_ptr<SSL_CTX> current_ ABSL_GUARDED_BY(mutex_);

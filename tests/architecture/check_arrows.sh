@@ -20,6 +20,7 @@ find core audit store server client -name '*.h' -o -name '*.cc' -o -name '*.cu' 
       if (name ~ /^CLI\//) return "cli11"
       if (name ~ /^cjose\//) return "cjose"
       if (name ~ /^boost\//) return "boost"
+      if (name ~ /^curl\//) return "curl"
       if (name ~ /^prometheus\//) return "prometheus"
       if (name ~ /^toml\+\+\//) return "toml"
       if (name ~ /^g(test|mock)\//) return "gmock"

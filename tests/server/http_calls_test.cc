@@ -21,6 +21,7 @@
 #include "server/access/access.h"
 #include "server/calls/unary_calls.h"
 #include "server/http/http_listener.h"
+#include "server/http/http_server.h"
 #include "server/http/json.h"
 #include "server/http/log_routes.h"
 #include "server/http/openapi.h"
@@ -292,8 +293,29 @@ TEST_F(HttpCallsTest, EveryUnaryRpcHasItsTwin) {
 
 // docs/openapi.json is what the server says of itself. After a change of routes or messages:
 // LETHE_WRITE_OPENAPI=1 build/release/bin/http_test --gtest_filter=*OpenApi*
-class OpenApiTest : public HttpCallsTest {
+class OpenApiTest : public testing::Test {
  protected:
+  void SetUp() override {
+    const TestCertificate key("lethe.example");
+    key.WriteKey(folder_.path() + "/key.pem");
+    key.WriteCertificate(folder_.path() + "/certificate.pem");
+    absl::StatusOr<std::unique_ptr<HttpServer>> server =
+        HttpServer::Start(&*service_,
+                          {.host = "127.0.0.1",
+                           .dsr_domain = "lethe.example",
+                           .dsr_key = folder_.path() + "/key.pem",
+                           .dsr_certificate = folder_.path() + "/certificate.pem"},
+                          {}, nullptr);
+    ASSERT_THAT(server, IsOk());
+    server_ = *std::move(server);
+  }
+  Page Call(const std::string& method, const std::string& path) {
+    return Fetch(server_->port(), method, path);
+  }
+
+  service::TempDir folder_;
+  Harness service_;
+  std::unique_ptr<HttpServer> server_;
   const std::string path_ = std::string(LETHE_SOURCE_DIR) + "/docs/openapi.json";
 };
 
@@ -321,7 +343,7 @@ TEST_F(OpenApiTest, WhatItSaysIsRoutedAndWhatIsRoutedItSays) {
       EXPECT_FALSE(operation["summary"].get<std::string>().empty()) << path;
     }
   }
-  EXPECT_EQ(operations, listener_->routes().routes().size());
+  EXPECT_EQ(operations, server_->routes().routes().size());
   // Every reference leads somewhere.
   const std::string text = document.dump();
   const std::string prefix = "#/components/schemas/";

@@ -3,7 +3,10 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -112,6 +115,47 @@ Page Wire::ReceivePage() {
     if (next.empty()) return Page();
     pending_ += next;
   }
+}
+
+namespace {
+int serial = 0;
+}  // namespace
+
+TestCertificate::TestCertificate(const std::string& name, const TestCertificate* issuer, int days)
+    : key_(EVP_EC_gen("P-256"), EVP_PKEY_free), certificate_(X509_new(), X509_free) {
+  X509* x = certificate_.get();
+  X509_set_version(x, 2);
+  ASN1_INTEGER_set(X509_get_serialNumber(x), ++serial);
+  X509_gmtime_adj(X509_getm_notBefore(x), -3600 * 24 * 40);
+  X509_gmtime_adj(X509_getm_notAfter(x), 3600L * 24 * days);
+  X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN", MBSTRING_ASC,
+                             reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
+  X509_set_issuer_name(x, X509_get_subject_name((issuer == nullptr ? *this : *issuer).x509()));
+  X509_set_pubkey(x, key_.get());
+  X509V3_CTX context;
+  X509V3_set_ctx(&context, (issuer == nullptr ? *this : *issuer).x509(), x, nullptr, nullptr, 0);
+  for (const auto& [id, value] :
+       {std::pair<int, std::string>(NID_basic_constraints,
+                                    issuer == nullptr ? "critical,CA:TRUE" : "CA:FALSE"),
+        {NID_subject_alt_name, absl::StrCat("DNS:", name)}}) {
+    X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, &context, id, value.c_str());
+    X509_add_ext(x, extension, -1);
+    X509_EXTENSION_free(extension);
+  }
+  X509_sign(x, (issuer == nullptr ? *this : *issuer).key(), EVP_sha256());
+}
+
+void TestCertificate::WriteCertificate(const std::string& path) const {
+  FILE* file = fopen(path.c_str(), "w");
+  PEM_write_X509(file, x509());
+  fclose(file);
+}
+
+void TestCertificate::WriteKey(const std::string& path) const {
+  FILE* file = fopen(path.c_str(), "w");
+  fchmod(fileno(file), 0600);
+  PEM_write_PrivateKey(file, key(), nullptr, nullptr, 0, nullptr, nullptr);
+  fclose(file);
 }
 
 std::string RequestText(const std::string& method,

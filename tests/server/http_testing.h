@@ -2,7 +2,9 @@
 #ifndef LETHE_TESTS_SERVER_HTTP_TESTING_H_
 #define LETHE_TESTS_SERVER_HTTP_TESTING_H_
 
+#include <openssl/evp.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 
 #include <cstdint>
 #include <map>
@@ -47,6 +49,23 @@ class Wire {
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl_{nullptr, SSL_free};
   std::string pending_;
   bool ended_ = false;
+};
+
+// A key of P-256 with a certificate for a DNS name, signed by another or, as an authority, by
+// itself.
+class TestCertificate {
+ public:
+  explicit TestCertificate(const std::string& name,
+                           const TestCertificate* issuer = nullptr,
+                           int days = 30);
+  X509* x509() const { return certificate_.get(); }
+  EVP_PKEY* key() const { return key_.get(); }
+  void WriteCertificate(const std::string& path) const;
+  void WriteKey(const std::string& path) const;
+
+ private:
+  std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key_;
+  std::unique_ptr<X509, decltype(&X509_free)> certificate_;
 };
 
 // "METHOD PATH HTTP/1.1" with Host, the headers ("Name: value") and the body, if any, with its

@@ -3,8 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <openssl/pem.h>
-#include <openssl/x509v3.h>
 
 #include <fstream>
 #include <memory>
@@ -21,51 +19,6 @@ namespace {
 using service::HasCode;
 using service::IsOk;
 using testing::HasSubstr;
-
-// A key with a certificate for it, signed by another or by itself.
-class Issued {
- public:
-  explicit Issued(const std::string& name, const Issued* issuer = nullptr, int days = 30)
-      : key_(EVP_EC_gen("P-256"), EVP_PKEY_free), certificate_(X509_new(), X509_free) {
-    X509* x = certificate_.get();
-    X509_set_version(x, 2);
-    ASN1_INTEGER_set(X509_get_serialNumber(x), ++serial_);
-    X509_gmtime_adj(X509_getm_notBefore(x), -3600 * 24 * 40);
-    X509_gmtime_adj(X509_getm_notAfter(x), 3600L * 24 * days);
-    X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN", MBSTRING_ASC,
-                               reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
-    X509_set_issuer_name(x, X509_get_subject_name((issuer == nullptr ? *this : *issuer).x509()));
-    X509_set_pubkey(x, key_.get());
-    X509V3_CTX context;
-    X509V3_set_ctx(&context, (issuer == nullptr ? *this : *issuer).x509(), x, nullptr, nullptr, 0);
-    for (const auto& [id, value] :
-         {std::pair<int, std::string>(NID_basic_constraints,
-                                      issuer == nullptr ? "critical,CA:TRUE" : "CA:FALSE"),
-          {NID_subject_alt_name, absl::StrCat("DNS:", name)}}) {
-      X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, &context, id, value.c_str());
-      X509_add_ext(x, extension, -1);
-      X509_EXTENSION_free(extension);
-    }
-    X509_sign(x, (issuer == nullptr ? *this : *issuer).key(), EVP_sha256());
-  }
-  X509* x509() const { return certificate_.get(); }
-  EVP_PKEY* key() const { return key_.get(); }
-  void WriteCertificate(const std::string& path) const {
-    FILE* file = fopen(path.c_str(), "w");
-    PEM_write_X509(file, x509());
-    fclose(file);
-  }
-  void WriteKey(const std::string& path) const {
-    FILE* file = fopen(path.c_str(), "w");
-    PEM_write_PrivateKey(file, key(), nullptr, nullptr, 0, nullptr, nullptr);
-    fclose(file);
-  }
-
- private:
-  static inline int serial_ = 0;
-  std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key_;
-  std::unique_ptr<X509, decltype(&X509_free)> certificate_;
-};
 
 class HttpTlsTest : public testing::Test {
  protected:
@@ -90,7 +43,7 @@ class HttpTlsTest : public testing::Test {
     ASSERT_THAT(listener_->Start(), IsOk());
   }
   // What the client trusts is the authority; it shows `shown`, if anything.
-  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> Client(const Issued* shown = nullptr) {
+  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> Client(const TestCertificate* shown = nullptr) {
     std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
                                                               SSL_CTX_free);
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
@@ -110,10 +63,11 @@ class HttpTlsTest : public testing::Test {
   }
 
   service::TempDir folder_;
-  const Issued authority_{"authority"};
-  const Issued server_{"localhost", &authority_};
-  TlsFiles files_{.certificate = folder_.path() + "/server.pem",
-                  .key = folder_.path() + "/key.pem"};
+  const TestCertificate authority_{"authority"};
+  const TestCertificate server_{"localhost", &authority_};
+  access::TlsFiles files_{.certificate = folder_.path() + "/server.pem",
+                          .key = folder_.path() + "/key.pem",
+                          .client_certificates_required = false};
   std::unique_ptr<TlsContext> tls_;
   std::unique_ptr<HttpListener> listener_;
 };
@@ -143,10 +97,10 @@ TEST_F(HttpTlsTest, ServesTlsAlone) {
 }
 
 TEST_F(HttpTlsTest, ClientCertificatesAreChecked) {
-  const Issued client("app-1.example", &authority_);
-  const Issued expired("app-1.example", &authority_, -10);
-  const Issued other_authority("authority");
-  const Issued stranger("app-1.example", &other_authority);
+  const TestCertificate client("app-1.example", &authority_);
+  const TestCertificate expired("app-1.example", &authority_, -10);
+  const TestCertificate other_authority("authority");
+  const TestCertificate stranger("app-1.example", &other_authority);
   files_.client_ca = folder_.path() + "/ca.pem";
   Serve();
   EXPECT_EQ(Who(Client().get()).body, "1");
@@ -156,7 +110,7 @@ TEST_F(HttpTlsTest, ClientCertificatesAreChecked) {
   EXPECT_EQ(Who(Client(&expired).get()).status, 0);
   EXPECT_EQ(Who(Client(&stranger).get()).status, 0);
   listener_.reset();
-  files_.require_client_certificate = true;
+  files_.client_certificates_required = true;
   Serve();
   EXPECT_EQ(Who(Client().get()).status, 0);
   EXPECT_EQ(Who(Client(&client).get()).status, 200);
@@ -168,8 +122,8 @@ TEST_F(HttpTlsTest, FilesAreReplacedWhileItRuns) {
   const auto first = Client();
   ASSERT_TRUE(before.Encrypt(first.get()));
   EXPECT_THAT(tls_->ReloadIfChanged(), IsOk());
-  const Issued next_authority("next");
-  const Issued next("localhost", &next_authority);
+  const TestCertificate next_authority("next");
+  const TestCertificate next("localhost", &next_authority);
   next.WriteCertificate(files_.certificate);
   // The key is still the old one: everything stays as it was.
   EXPECT_THAT(tls_->ReloadIfChanged(), HasCode(absl::StatusCode::kInvalidArgument));
@@ -187,7 +141,7 @@ TEST_F(HttpTlsTest, FilesAreReplacedWhileItRuns) {
 
 TEST_F(HttpTlsTest, BadFilesAreNamed) {
   const auto load = [this] { return TlsContext::Load(files_).status(); };
-  const TlsFiles good = files_;
+  const access::TlsFiles good = files_;
   files_.certificate = folder_.path() + "/missing.pem";
   EXPECT_THAT(std::string(load().message()), HasSubstr("missing.pem: cannot open it"));
   files_ = good;
