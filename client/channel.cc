@@ -183,6 +183,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const Options& options, absl::Status&
     if (source.ok()) interceptors.push_back(std::make_unique<AddTokenFactory>(*std::move(source)));
     status.Update(source.status());
   }
+  if (!status.ok()) credentials = nullptr;  // a channel that fails every call
   return interception::CreateCustomChannelWithInterceptors(options.address, credentials, arguments,
                                                            std::move(interceptors));
 }

@@ -17,9 +17,9 @@ namespace lethe::client {
 // name is taken for one of another machine.
 bool IsLoopbackAddress(absl::string_view address);
 
-// Never null. Where the options name files that cannot be read, `status` says so and the channel
-// must not be used; it is OK otherwise. Requires a valid `options`, or that `status` is an error
-// already, which stays.
+// Never null. Where the options name files that cannot be read, `status` says so, and a channel of
+// such options fails every call; it is OK otherwise. Requires a valid `options`, or that `status`
+// is an error already, which stays.
 std::shared_ptr<grpc::Channel> MakeChannel(const Options& options, absl::Status& status);
 
 }  // namespace lethe::client

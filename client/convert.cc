@@ -287,14 +287,14 @@ Certificate FromWire(const v1::Certificate& wire) {
 }
 
 Verification FromWire(const v1::VerifyResponse& wire) {
-  return {.verdict = static_cast<Verdict>(wire.verdict()),
+  return {.verdict = VerdictFromWire(wire.verdict()),
           .bits_equal = wire.bits_equal(),
           .deviation = wire.deviation(),
           .certificate_id = wire.certificate_id(),
           .sequence = wire.sequence(),
           .state_digest = wire.state_digest(),
           .partition = FromWire(wire.partition()),
-          .phase = static_cast<MemoryPhase>(wire.phase())};
+          .phase = PhaseFromWire(wire.phase())};
 }
 
 Checkpoint FromWire(const v1::Checkpoint& wire) {

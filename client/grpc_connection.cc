@@ -25,13 +25,17 @@ namespace {
 
 class GrpcConnection : public Connection {
  public:
-  // With a channel of its own, or on one that is there.
+  // With a channel of its own.
+  GrpcConnection(Options options, Environment environment)
+      : GrpcConnection(std::move(options), std::move(environment), absl::OkStatus(), nullptr) {}
+  // On a channel that is there, unless `status` says that it must not be used. Null makes one.
   GrpcConnection(Options options,
                  Environment environment,
-                 std::shared_ptr<grpc::Channel> channel = nullptr)
+                 absl::Status status,
+                 std::shared_ptr<grpc::Channel> channel)
       : options_(std::move(options)),
         environment_(std::move(environment)),
-        options_status_(Validate(options_)),
+        options_status_(status.ok() ? Validate(options_) : std::move(status)),
         channel_(channel != nullptr ? std::move(channel) : MakeChannel(options_, options_status_)),
         tenants_(v1::TenantService::NewStub(channel_)),
         memories_(v1::MemoryService::NewStub(channel_)),
@@ -41,7 +45,8 @@ class GrpcConnection : public Connection {
 
   const Options& options() const override { return options_; }
   std::shared_ptr<Connection> With(const CallOptions& call) override {
-    return std::make_shared<GrpcConnection>(client::With(options_, call), environment_, channel_);
+    return std::make_shared<GrpcConnection>(client::With(options_, call), environment_,
+                                            options_status_, channel_);
   }
 
   absl::StatusOr<Tenant> CreateTenant(const std::string& tenant) override {

@@ -174,6 +174,7 @@ absl::Status InsertWriter::Apply(const InsertAck& ack) {
   }
   if (advanced) {
     attempts_without_progress_ = 0;
+    refused_since_ = absl::InfiniteFuture();
     backoff_.Reset();
     if (options_.on_progress) options_.on_progress(totals);
   }
@@ -198,14 +199,23 @@ absl::Status InsertWriter::EndAttempt(bool stalled) {
   const Options& options = connection_->options();
   const int allowed =
       summary_.totals.acknowledged > 0 ? options.max_stream_attempts : options.max_attempts;
-  ++attempts_without_progress_;
-  if (!IsTransient(status) || attempts_without_progress_ >= allowed) {
+  // A refusal for now is no failure: other writers of the tenant had their turn. It is waited for
+  // as long as a stream may live.
+  const absl::Time now = options_.environment.now();
+  if (!IsRefusedForNow(status)) {
+    ++attempts_without_progress_;
+    refused_since_ = absl::InfiniteFuture();
+  } else if (refused_since_ > now) {
+    refused_since_ = now;
+  }
+  const bool refused_too_long =
+      IsRefusedForNow(status) && (allowed == 1 || now - refused_since_ >= options.stream_lifetime);
+  if (!IsTransient(status) || attempts_without_progress_ >= allowed || refused_too_long) {
     failure_ = status;
     return failure_;
   }
   ++summary_.totals.resumed;
-  options_.environment.sleep(std::max(backoff_.Next(options_.environment.uniform()),
-                                      RetryDelayOf(status).value_or(absl::ZeroDuration())));
+  options_.environment.sleep(WaitBefore(backoff_, options_.environment.uniform(), status));
   return absl::OkStatus();
 }
 

@@ -106,6 +106,7 @@ class InsertWriter {
   size_t sent_ = 0;  // the first so many of unacknowledged_ went into the current attempt
   std::unique_ptr<Attempt> attempt_;
   int attempts_without_progress_ = 0;
+  absl::Time refused_since_ = absl::InfiniteFuture();  // in the future: not refused last
   bool closing_ = false;
   bool closed_ = false;
   absl::Status failure_;

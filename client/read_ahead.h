@@ -6,6 +6,7 @@
 #ifndef LETHE_CLIENT_READ_AHEAD_H_
 #define LETHE_CLIENT_READ_AHEAD_H_
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -53,8 +54,10 @@ class ReadAhead {
 
   Event Wait(absl::Duration patience) {
     std::unique_lock<std::mutex> lock(mutex_.native());
-    const bool happened = changed_.wait_for(lock, absl::ToChronoNanoseconds(patience),
-                                            [this] { return !items_.empty() || over_; });
+    // The clock's sum with an infinite one would overflow.
+    const auto limit = absl::ToChronoNanoseconds(std::min(patience, absl::Hours(24)));
+    const bool happened =
+        changed_.wait_for(lock, limit, [this] { return !items_.empty() || over_; });
     if (!happened) return Event::kStalled;
     return items_.empty() ? Event::kOver : Event::kItem;
   }

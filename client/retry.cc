@@ -83,19 +83,27 @@ absl::Duration Backoff::Next(double uniform) {
   return base * (0.5 + 0.5 * uniform);
 }
 
+absl::Duration WaitBefore(Backoff& backoff, double uniform, const absl::Status& status) {
+  const absl::Duration wait = backoff.Next(uniform);
+  const absl::Duration delay = RetryDelayOf(status).value_or(absl::ZeroDuration());
+  return delay > wait ? delay * (1.0 + 0.25 * uniform) : wait;
+}
+
 absl::Status RetryLoop(const Options& options,
                        const Environment& environment,
                        Idempotency idempotency,
                        const std::function<absl::Status(absl::Time deadline)>& attempt) {
   const absl::Time deadline = environment.now() + options.deadline;
   Backoff backoff(options.initial_backoff, options.max_backoff);
-  for (int made = 1;; ++made) {
+  for (int failed = 0;;) {
     absl::Status status = attempt(deadline);
     if (status.ok() || !IsTransient(status)) return status;
-    if (idempotency == Idempotency::kNotSafe && !IsRefusedForNow(status)) return status;
-    if (made >= options.max_attempts) return status;
-    const absl::Duration wait = std::max(backoff.Next(environment.uniform()),
-                                         RetryDelayOf(status).value_or(absl::ZeroDuration()));
+    if (!IsRefusedForNow(status)) {
+      if (idempotency == Idempotency::kNotSafe || ++failed >= options.max_attempts) return status;
+    } else if (options.max_attempts == 1) {
+      return status;
+    }
+    const absl::Duration wait = WaitBefore(backoff, environment.uniform(), status);
     if (environment.now() + wait >= deadline) return status;
     environment.sleep(wait);
   }

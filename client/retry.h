@@ -6,7 +6,12 @@
 // UNAVAILABLE is worth a repetition, and CANCELLED that the caller did not ask for: that is how a
 // server that shuts down ends the calls it does not wait for. RESOURCE_EXHAUSTED is one where the
 // server says when to try again (google.rpc.RetryInfo): nothing was done then, so that every call
-// is repeated. Where the server says so, no wait is shorter. Every other code is an answer.
+// is repeated, and as often as the deadline allows: a refusal is no failed attempt. Where the
+// server says so, no wait is shorter. Every other code is an answer.
+//
+// What a repeated insert cannot know: whether its tokens were stored by the first attempt and
+// erased by somebody else before the second. They are stored again then. Whoever erases a subject
+// first stops what writes about it (docs/erasure_requests.md).
 #ifndef LETHE_CLIENT_RETRY_H_
 #define LETHE_CLIENT_RETRY_H_
 
@@ -65,6 +70,10 @@ class Backoff {
   absl::Duration max_;
   absl::Duration base_;
 };
+
+// The wait before the next attempt: the backoff, or what the server said where that is longer, and
+// up to a quarter more of it, so that those who were refused together do not come back together.
+absl::Duration WaitBefore(Backoff& backoff, double uniform, const absl::Status& status);
 
 // Calls `attempt(deadline)` until it succeeds, fails for good, or attempts or time are used up;
 // returns the last status. `deadline` is the same in every attempt. Never sleeps past the deadline.

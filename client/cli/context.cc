@@ -8,26 +8,28 @@
 
 namespace lethe::cli {
 
-client::Client Context::client() {
-  if (connection_ == nullptr) {
-    client::Options options;
-    options.address = globals.address;
-    if (globals.tls || !globals.ca.empty() || !globals.client_certificate.empty() ||
-        !globals.client_key.empty() || !globals.server_name.empty()) {
-      options.tls = client::TlsOptions{.ca_file = globals.ca,
-                                       .certificate_file = globals.client_certificate,
-                                       .key_file = globals.client_key,
-                                       .server_name = globals.server_name};
-    }
-    options.token_file = globals.token_file;
-    // Not an option: flags show in process lists.
-    const char* token = std::getenv("LETHE_TOKEN");
-    if (options.token_file.empty() && token != nullptr) options.token = token;
-    options.deadline = globals.timeout;
-    options.stream_stall = globals.timeout;
-    options.user_agent = "lethe-cli";
-    connection_ = connector_(std::move(options));
+client::Options Context::ConnectionOptions() const {
+  client::Options options;
+  options.address = globals.address;
+  if (globals.tls || !globals.ca.empty() || !globals.client_certificate.empty() ||
+      !globals.client_key.empty() || !globals.server_name.empty()) {
+    options.tls = client::TlsOptions{.ca_file = globals.ca,
+                                     .certificate_file = globals.client_certificate,
+                                     .key_file = globals.client_key,
+                                     .server_name = globals.server_name};
   }
+  options.token_file = globals.token_file;
+  // Not an option: flags show in process lists.
+  const char* token = std::getenv("LETHE_TOKEN");
+  if (options.token_file.empty() && token != nullptr) options.token = token;
+  options.deadline = globals.timeout;
+  options.stream_stall = globals.timeout;
+  options.user_agent = "lethe-cli";
+  return options;
+}
+
+client::Client Context::client() {
+  if (connection_ == nullptr) connection_ = connector_(ConnectionOptions());
   return client::Client(connection_);
 }
 

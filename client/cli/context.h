@@ -57,7 +57,9 @@ class Context {
   GlobalOptions globals;
 
   Io& io() { return io_; }
-  // Connects with the global options; the same connection each time.
+  // What the global options, and LETHE_TOKEN, say about the connection.
+  client::Options ConnectionOptions() const;
+  // Connects with them; the same connection each time.
   client::Client client();
 
   // The tenant, or its memory, that --tenant and --memory (or `positional`, when not empty) name.

@@ -122,6 +122,8 @@ absl::Status ApplyProfile(const Profile& profile, CLI::App& app) {
   for (const ProfileSetting& setting : profile.settings) {
     CLI::Option* option = app.get_option("--" + setting.name);
     if (option->count() > 0) continue;
+    // A token of the environment wins over the profile's file of one.
+    if (setting.name == "token-file" && std::getenv("LETHE_TOKEN") != nullptr) continue;
     try {
       option->add_result(setting.value);
       option->run_callback();

@@ -1,12 +1,18 @@
 #include "client/cli/program.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
 
 #include "CLI/Config.hpp"
 #include "CLI/Formatter.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -210,13 +216,38 @@ Program::Program(Io& io, const Connector& connector)
   app_.footer(kFooter);  // after the verbs, which would inherit it
 }
 
+// What never asks a server must not fail for what is said about one: a shell starts with the
+// completion, and a file of profiles is put right with the help of `lethe profile`.
+bool Program::AsksServer() const {
+  static constexpr const char* kOffline[] = {"profile", "completion",    "version",    "access",
+                                             "solve",   "backup verify", "witness key"};
+  const Named named = InnermostNamed(app_);
+  // Without the name of the program, which stands first.
+  const std::string path = absl::StrCat(named.parents, " ", named.verb->get_name(), " ");
+  return std::none_of(std::begin(kOffline), std::end(kOffline), [&](const char* offline) {
+    return absl::StartsWith(path, absl::StrCat(app_.get_name(), " ", offline, " "));
+  });
+}
+
+// Files that cannot be read and options that do not go together are told before anything is done.
+int Program::CheckConnection() {
+  const GlobalOptions& globals = context_.globals;
+  for (const auto& [option, file] : {std::pair("--ca", &globals.ca),
+                                     std::pair("--client-certificate", &globals.client_certificate),
+                                     std::pair("--client-key", &globals.client_key),
+                                     std::pair("--token-file", &globals.token_file)}) {
+    if (file->empty() || access(file->c_str(), R_OK) == 0) continue;
+    return context_.FileError(
+        absl::StrCat(option, ": cannot read ", *file, ": ", std::strerror(errno)));
+  }
+  const absl::Status valid = client::Validate(context_.ConnectionOptions());
+  return valid.ok() ? kExitOk : context_.UsageError(valid.message());
+}
+
 int Program::SettleGlobals() {
   GlobalOptions& globals = context_.globals;
-  // What never asks a server must not fail for a profile: a shell starts with the completion, and a
-  // file of profiles is put right with the help of `lethe profile`.
-  const bool uses_profile = !app_.got_subcommand("profile") && !app_.got_subcommand("completion") &&
-                            !app_.got_subcommand("version") && !app_.got_subcommand("access");
-  if (uses_profile) {
+  const bool asks_server = AsksServer();
+  if (asks_server) {
     const absl::StatusOr<Profiles> profiles = ReadProfiles(app_);
     if (!profiles.ok()) return context_.FileError(profiles.status().message());
     const std::string& name = globals.profile.empty() ? profiles->standard : globals.profile;
@@ -233,7 +264,7 @@ int Program::SettleGlobals() {
   const absl::StatusOr<absl::Duration> duration = ParseTimeout(timeout_);
   if (!duration.ok()) return context_.UsageError(duration.status().message());
   globals.timeout = *duration;
-  return kExitOk;
+  return asks_server ? CheckConnection() : kExitOk;
 }
 
 int Program::Run(const std::vector<std::string>& arguments) {

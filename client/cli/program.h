@@ -24,8 +24,10 @@ class Program {
   int Run(const std::vector<std::string>& arguments);
 
  private:
+  bool AsksServer() const;
   // What the command line, the environment and the profile say together. Reports errors.
   int SettleGlobals();
+  int CheckConnection();
 
   Io& io_;
   Context context_;

@@ -27,6 +27,7 @@ uint64_t TopRow::tokens() const {
 absl::Status TopWatcher::LookAt(const std::string& tenant, TopLook& look) {
   for (const absl::StatusOr<client::Memory>& memory : client_.ListMemories(tenant)) {
     if (!memory.ok()) return memory.status();
+    if (stopped_.load()) return absl::CancelledError("stopped");
     const absl::StatusOr<client::Description> description = client_.Describe(memory->name);
     if (absl::IsNotFound(description.status())) continue;
     LETHE_RETURN_IF_ERROR(description.status());
@@ -51,10 +52,15 @@ absl::StatusOr<TopLook> TopWatcher::Look() {
     }
   }
   for (const std::string& tenant : tenants) {
+    if (stopped_.load()) return absl::CancelledError("stopped");
     const absl::Status status = LookAt(tenant, look);
-    if (absl::IsNotFound(status) && tenant_.empty()) continue;
-    LETHE_RETURN_IF_ERROR(status);
-    ++look.looked_at;
+    if (!status.ok() && (!tenant_.empty() || stopped_.load())) return status;
+    if (absl::IsNotFound(status)) continue;
+    if (status.ok()) {
+      ++look.looked_at;
+    } else {
+      look.troubles.push_back({tenant, status});
+    }
   }
   std::map<std::pair<std::string, std::string>, uint64_t> tokens;
   for (TopRow& row : look.rows) {
@@ -98,6 +104,9 @@ std::vector<std::string> TopLines(const TopLook& look,
                   FormatCount(row.memory.partition.error),
                   FormatCount(row.memory.partition.reserve),
                   absl::AsciiStrToLower(client::ToString(row.memory.phase)), Text(row.verdict)});
+  }
+  for (const TopTrouble& bad : look.troubles) {
+    lines.push_back(absl::StrCat(bad.tenant, ": ", std::string(bad.status.message())));
   }
   const std::string text = table.Render(columns);
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {

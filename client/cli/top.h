@@ -2,6 +2,7 @@
 #ifndef LETHE_CLIENT_CLI_TOP_H_
 #define LETHE_CLIENT_CLI_TOP_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -24,10 +25,17 @@ struct TopRow {
   uint64_t tokens() const;
 };
 
+// A tenant that could not be looked at, and why.
+struct TopTrouble {
+  std::string tenant;
+  absl::Status status;
+};
+
 struct TopLook {
   std::vector<TopRow> rows;  // by tenant and memory
-  uint64_t tenants = 0;      // on the server
-  uint64_t looked_at = 0;    // of them
+  std::vector<TopTrouble> troubles;
+  uint64_t tenants = 0;    // on the server
+  uint64_t looked_at = 0;  // of them
   uint64_t tokens = 0;
 };
 
@@ -38,8 +46,11 @@ class TopWatcher {
   TopWatcher(client::Client client, std::string tenant, uint64_t max_tenants)
       : client_(std::move(client)), tenant_(std::move(tenant)), max_tenants_(max_tenants) {}
 
-  // The server's status. What goes away while it looks is left out.
+  // The server's status. What goes away while it looks is left out; of many tenants, one that
+  // cannot be looked at is among the troubles.
   absl::StatusOr<TopLook> Look();
+  // A look that is under way ends with the call that it is at, CANCELLED. Threads: safe.
+  void Stop() { stopped_.store(true); }
 
  private:
   absl::Status LookAt(const std::string& tenant, TopLook& look);
@@ -47,6 +58,7 @@ class TopWatcher {
   client::Client client_;
   const std::string tenant_;
   const uint64_t max_tenants_;
+  std::atomic<bool> stopped_{false};
   std::map<std::pair<std::string, std::string>, uint64_t> tokens_before_;
 };
 

@@ -38,11 +38,18 @@ Json ToJson(const TopRow& row) {
 Json ToJson(const TopLook& look) {
   Json rows = Json::array();
   for (const TopRow& row : look.rows) rows.push_back(ToJson(row));
+  Json troubles = Json::array();
+  for (const TopTrouble& trouble : look.troubles) {
+    troubles.push_back({{"tenant", trouble.tenant},
+                        {"code", absl::StatusCodeToString(trouble.status.code())},
+                        {"message", std::string(trouble.status.message())}});
+  }
   return {{"time", absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone())},
           {"tenants", look.tenants},
           {"looked_at", look.looked_at},
           {"tokens", look.tokens},
-          {"memories", std::move(rows)}};
+          {"memories", std::move(rows)},
+          {"troubles", std::move(troubles)}};
 }
 
 // For scripts: look after look, as text or JSON.
@@ -111,6 +118,7 @@ int Draw(Context& context, TopWatcher& watcher, const Arguments& arguments) {
     }
   }
   terminal.Leave();
+  watcher.Stop();
   if (asked.valid()) asked.wait();  // at most one call's time limit
   return first_error.ok() ? kExitOk : context.RpcError(first_error);
 }

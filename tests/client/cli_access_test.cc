@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "audit/bearer_token.h"
 #include "audit/encoding.h"
@@ -73,24 +74,42 @@ TEST_F(CliTest, OptionsOfTlsAndTokensReachTheConnection) {
   ASSERT_EQ(Run({"--tls", "on", "tenant", "list"}).status, kExitOk);
   ASSERT_TRUE(connected_->tls.has_value());
   EXPECT_EQ(connected_->tls->ca_file, "");
-  ASSERT_EQ(Run({"--ca", "a.pem", "--client-certificate", "c.pem", "--client-key", "k.pem",
-                 "--server-name", "n", "--token-file", "t", "tenant", "list"})
+  const std::string ca = WriteFile("a.pem", "a");
+  const std::string certificate = WriteFile("c.pem", "c");
+  const std::string key = WriteFile("k.pem", "k");
+  const std::string token = WriteFile("t", "t");
+  ASSERT_EQ(Run({"--ca", ca, "--client-certificate", certificate, "--client-key", key,
+                 "--server-name", "n", "--token-file", token, "tenant", "list"})
                 .status,
             kExitOk);
   ASSERT_TRUE(connected_->tls.has_value());
-  EXPECT_EQ(connected_->tls->ca_file, "a.pem");
-  EXPECT_EQ(connected_->tls->certificate_file, "c.pem");
-  EXPECT_EQ(connected_->tls->key_file, "k.pem");
+  EXPECT_EQ(connected_->tls->ca_file, ca);
+  EXPECT_EQ(connected_->tls->certificate_file, certificate);
+  EXPECT_EQ(connected_->tls->key_file, key);
   EXPECT_EQ(connected_->tls->server_name, "n");
-  EXPECT_EQ(connected_->token_file, "t");
+  EXPECT_EQ(connected_->token_file, token);
   setenv("LETHE_TOKEN", "from-the-environment", 1);
-  setenv("LETHE_CA", "b.pem", 1);
+  setenv("LETHE_CA", ca.c_str(), 1);
   ASSERT_EQ(Run({"tenant", "list"}).status, kExitOk);
   EXPECT_EQ(connected_->token, "from-the-environment");
-  EXPECT_EQ(connected_->tls->ca_file, "b.pem");
+  EXPECT_EQ(connected_->tls->ca_file, ca);
   unsetenv("LETHE_TOKEN");
   unsetenv("LETHE_CA");
   EXPECT_EQ(Run({"--tls", "maybe", "tenant", "list"}).status, kExitUsage);
+}
+
+// Nothing was asked of a server, so that the exit status is not one of its answers.
+TEST_F(CliTest, FilesThatCannotBeReadAndOptionsThatDoNotFitAreOurOwnFaults) {
+  const std::string absent = WriteFile("there", "") + ".not";
+  for (const char* option : {"--ca", "--client-certificate", "--client-key", "--token-file"}) {
+    const CliResult result = Run({option, absent, "tenant", "list"});
+    EXPECT_EQ(result.status, kExitFile) << option;
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat(option, ": cannot read ", absent)));
+  }
+  const std::string key = WriteFile("k.pem", "k");
+  EXPECT_EQ(Run({"--client-key", key, "tenant", "list"}).status, kExitUsage);
+  EXPECT_FALSE(connected_.has_value());
+  EXPECT_EQ(Run({"--ca", absent, "version"}).status, kExitOk) << "which asks no server";
 }
 
 }  // namespace

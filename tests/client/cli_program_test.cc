@@ -60,6 +60,21 @@ TEST_F(ProfileTest, AProfileSetsWhatNeitherFlagNorVariableDoes) {
   EXPECT_EQ(connected_->address, "flag.example:3");
 }
 
+TEST_F(ProfileTest, ATokenOfTheEnvironmentWinsOverTheFileOfAProfile) {
+  WriteFile("lethe-token", "of-the-profile");
+  Profiles("default = \"a\"\n[profile.a]\ntoken-file = \"" + folder_ + "/lethe-token\"\n");
+  ASSERT_EQ(Run({"tenant", "list"}).status, kExitOk);
+  EXPECT_EQ(connected_->token_file, folder_ + "/lethe-token");
+  setenv("LETHE_TOKEN", "of-the-environment", 1);
+  ASSERT_EQ(Run({"tenant", "list"}).status, kExitOk);
+  EXPECT_EQ(connected_->token, "of-the-environment");
+  EXPECT_EQ(connected_->token_file, "");
+  // Where a flag names a file, that is what is meant.
+  ASSERT_EQ(Run({"tenant", "list", "--token-file", folder_ + "/lethe-token"}).status, kExitOk);
+  EXPECT_EQ(connected_->token_file, folder_ + "/lethe-token");
+  unsetenv("LETHE_TOKEN");
+}
+
 TEST_F(ProfileTest, WithoutAFileThereIsNoProfile) {
   Fill({"a"});
   EXPECT_EQ(Run({"tenant", "list"}).status, kExitOk);
@@ -98,6 +113,13 @@ TEST_F(ProfileTest, MistakesInTheFileNameTheirLine) {
   // What asks no server does not look at it, so that a shell starts.
   EXPECT_EQ(Run({"completion", "bash"}).status, kExitOk);
   EXPECT_EQ(Run({"version"}).status, kExitOk);
+  const std::string problem = WriteFile("absent", "") + ".json";
+  for (const std::vector<std::string>& offline : std::vector<std::vector<std::string>>{
+           {"solve", problem},
+           {"backup", "verify", problem, "--key", "k"},
+           {"witness", "key", "w.example", "--out", folder_ + "/w.key"}}) {
+    EXPECT_THAT(Run(offline).err, ::testing::Not(HasSubstr(path()))) << offline[0];
+  }
   EXPECT_EQ(Run({"profile", "list"}).status, kExitOk) << "each key is a good one";
   Profiles("[profile.far]\n[profile.near]\n");
   EXPECT_THAT(Run({"tenant", "list", "--profile", "fra"}).err, HasSubstr("did you mean far?"));

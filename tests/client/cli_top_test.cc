@@ -128,6 +128,20 @@ TEST_F(TopTest, LooksAtSoManyTenantsAndOpensNoOther) {
   EXPECT_EQ(one.Look()->rows[0].memory.name.tenant, "t39");
   server_->failures["ListMemories"] = absl::NotFoundError("no such tenant");
   EXPECT_EQ(watcher.Look()->looked_at, 0u) << "deleted between two calls";
+  // One that is quarantined does not hide the others.
+  server_->failures["ListMemories"] = absl::UnavailableError("quarantined: its file is damaged");
+  const absl::StatusOr<TopLook> troubled = watcher.Look();
+  ASSERT_TRUE(troubled.ok()) << troubled.status();
+  ASSERT_EQ(troubled->troubles.size(), 5u);
+  EXPECT_EQ(troubled->looked_at, 0u);
+  EXPECT_EQ(troubled->troubles[0].tenant, "t10");
+  EXPECT_THAT(TopLines(*troubled, "a:1", absl::Seconds(2), "", 80, 24),
+              testing::Contains("t10: quarantined: its file is damaged"));
+  EXPECT_TRUE(absl::IsUnavailable(one.Look().status())) << "it alone was asked for";
+  server_->failures.clear();
+  watcher.Stop();
+  EXPECT_TRUE(absl::IsCancelled(watcher.Look().status()));
+  server_->failures["ListMemories"] = absl::NotFoundError("no such tenant");
   TopWatcher none(client::Client(server_), "absent", 5);
   EXPECT_TRUE(absl::IsNotFound(none.Look().status()));
 }

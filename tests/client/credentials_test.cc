@@ -110,6 +110,25 @@ TEST_F(CredentialsTest, ATokenGoesWithEachCallAndOnlyWhereItIsSafe) {
   EXPECT_THAT(server.TakeCalls(), IsEmpty());
 }
 
+// Nothing goes in clear to whoever listens because a file of TLS is not there, whatever is asked.
+TEST_F(CredentialsTest, WithoutTheFilesOfTlsNothingIsSent) {
+  Server server(grpc::InsecureServerCredentials());
+  const Options options = {
+      .address = server.address(), .tls = TlsOptions{.ca_file = Path("absent")}, .max_attempts = 1};
+  const auto connection = MakeConnection(options);
+  EXPECT_TRUE(absl::IsInvalidArgument(connection->ListTenants({}).status()));
+  const auto with = connection->With({.deadline = absl::Seconds(5)});
+  EXPECT_TRUE(absl::IsInvalidArgument(with->ListTenants({}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(with->With({})->ListTenants({}).status()));
+  absl::Status status;
+  const auto stub = v1::TenantService::NewStub(MakeChannel(options, status));
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  grpc::ClientContext context;
+  v1::ListTenantsResponse response;
+  EXPECT_FALSE(stub->ListTenants(&context, {}, &response).ok());
+  EXPECT_THAT(server.TakeCalls(), IsEmpty());
+}
+
 TEST_F(CredentialsTest, AFileWithATokenIsReadAgain) {
   Server server(grpc::InsecureServerCredentials());
   WriteFile(Path("token"), "first\n");

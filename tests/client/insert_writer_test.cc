@@ -45,6 +45,7 @@ enum class Fault {
   kLifetime,     // our own limit
   kShutdown,     // the server shuts down and does not wait for the stream
   kStall,        // applied; no acknowledgement ever comes
+  kRefused,      // others had their turn: come back in a second
 };
 
 class FlakyStream : public InsertStream {
@@ -63,6 +64,10 @@ class FlakyStream : public InsertStream {
     const Fault fault = written_ < plan_.size() ? plan_[written_] : Fault::kNone;
     ++written_;
     if (fault == Fault::kBeforeApply) return Break(absl::UnavailableError("lost"), true);
+    if (fault == Fault::kRefused) {
+      return Break(WithRetryDelay(absl::ResourceExhaustedError("quota inserts"), absl::Seconds(1)),
+                   true);
+    }
     Apply(batch);
     switch (fault) {
       case Fault::kAfterApply:
@@ -292,6 +297,38 @@ TEST_F(InsertWriterTest, AStalledStreamIsBrokenOffAndResumed) {
   writer_options_.window = 2;
   CheckAllArrive(60);
   EXPECT_EQ(server_.streams, 2u);
+}
+
+TEST_F(InsertWriterTest, AnInfiniteStallLimitIsNone) {
+  options_.stream_stall = absl::InfiniteDuration();
+  Serve({});
+  CheckAllArrive(60);
+  EXPECT_EQ(server_.streams, 1u);
+}
+
+// With 32 writers on one tenant each is refused many times in a row.
+TEST_F(InsertWriterTest, RefusalsForNowAreWaitedForAndAreNoFailures) {
+  absl::Time now = absl::UnixEpoch();
+  writer_options_.environment.now = [&] { return now; };
+  writer_options_.environment.sleep = [&](absl::Duration wait) {
+    EXPECT_GE(wait, absl::Seconds(1));
+    now += wait;
+  };
+  writer_options_.batch_tokens = 5;
+  const std::vector<Fault> refused = {Fault::kRefused};
+  Serve(std::vector<std::vector<Fault>>(100, refused));
+  CheckAllArrive(60);
+  EXPECT_EQ(server_.streams, 101u);
+  // Not for ever.
+  options_.stream_lifetime = absl::Seconds(30);
+  Serve(std::vector<std::vector<Fault>>(100, refused));
+  InsertWriter writer = MakeWriter();
+  const absl::Time begin = now;
+  absl::Status status = writer.Write(MakeToken(100));
+  if (status.ok()) status = writer.Close().status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_GE(now - begin, absl::Seconds(30));
+  EXPECT_LE(now - begin, absl::Seconds(33));
 }
 
 TEST_F(InsertWriterTest, AStreamThatAShutdownCancelledIsResumed) {

@@ -70,9 +70,39 @@ TEST(RetryTest, ARefusalThatSaysWhenIsWaitedFor) {
                                 attempts == 1 ? absl::Seconds(7) : absl::Milliseconds(1));
         });
     EXPECT_TRUE(status.ok());
-    EXPECT_THAT(time.slept, ElementsAre(absl::Seconds(7), absl::Milliseconds(200)))
+    EXPECT_THAT(time.slept, ElementsAre(absl::Seconds(7) * 1.25, absl::Milliseconds(200)))
         << "and never shorter than the backoff";
   }
+}
+
+// Others had their turn: that is no failure of ours, however often it happens.
+TEST(RetryTest, RefusalsUseUpNoAttemptsButTime) {
+  FakeTime time;
+  time.uniform = 0.0;
+  int attempts = 0;
+  const absl::Status status =
+      RetryLoop(TestOptions(), time.environment(), Idempotency::kNotSafe, [&](absl::Time) {
+        if (++attempts == 20) return absl::OkStatus();
+        return WithRetryDelay(absl::ResourceExhaustedError("quota inserts"), absl::Seconds(1));
+      });
+  EXPECT_TRUE(status.ok());
+  EXPECT_EQ(time.now, absl::UnixEpoch() + absl::Seconds(19)) << "not sooner than the server said";
+  attempts = 0;
+  const absl::Status never =
+      RetryLoop(TestOptions(), time.environment(), Idempotency::kNotSafe, [&](absl::Time) {
+        ++attempts;
+        return WithRetryDelay(absl::ResourceExhaustedError("quota inserts"), absl::Seconds(1));
+      });
+  EXPECT_TRUE(absl::IsResourceExhausted(never));
+  EXPECT_EQ(attempts, 60) << "the deadline ends it";
+  Options once = TestOptions();
+  once.max_attempts = 1;
+  attempts = 0;
+  RetryLoop(once, time.environment(), Idempotency::kRead, [&](absl::Time) {
+    ++attempts;
+    return WithRetryDelay(absl::ResourceExhaustedError("no"), absl::Milliseconds(1));
+  }).IgnoreError();
+  EXPECT_EQ(attempts, 1) << "retrying is off";
 }
 
 TEST(RetryTest, ADelayBeyondTheDeadlineIsNotWaitedFor) {
