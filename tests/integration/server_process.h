@@ -30,8 +30,9 @@ class ServerProcess {
   // SIGTERM, and waits. INTERNAL unless it ends by itself with status 0.
   absl::Status Stop();
 
-  // Both require that it runs.
+  // All require that it runs.
   const std::string& address() const { return address_; }
+  pid_t pid() const { return pid_; }
   client::Client Connect(client::Options options = {}) const;
 
  private:

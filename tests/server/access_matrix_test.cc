@@ -324,6 +324,8 @@ TEST_F(MatrixTest, EveryCallByEveryRole) {
   }
   EXPECT_GT(calls, 700);
   EXPECT_GT(admitted, 100);
+  RecordProperty("calls", calls);
+  RecordProperty("admitted", admitted);
   // Nothing of a token anywhere in the log; a refused call never has an intent.
   const std::string text = access::ReadFile(log_path_);
   for (const auto& [grant, token] : tokens_) EXPECT_EQ(text.find(token), std::string::npos);
