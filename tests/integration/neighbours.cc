@@ -32,7 +32,7 @@ using client::Client;
 using client::MemoryName;
 using client::Token;
 
-constexpr size_t kTurns = 7;
+constexpr size_t kTurns = 15;
 constexpr uint32_t kDimension = 16;
 constexpr size_t kCalmTokens = 3000;
 constexpr size_t kBatch = 5000;

@@ -9,13 +9,14 @@
 # PhysioNet/CinC Challenge 2012 as a CSV, a row an hour; the project does not need them.
 #
 #   default         1,000 random lives of memories of up to 400 tokens, benches in their full form
-#   --full          10,000 of them, of up to 2,000 tokens: an hour (LETHE_TRAJECTORIES and
-#                   LETHE_LARGEST for other numbers)
+#   --full          10,000 of them, of up to 2,000 tokens: about an hour on two CPUs, since badly conditioned
+#                   memories with an unbounded kernel take minutes each (LETHE_TRAJECTORIES and LETHE_LARGEST
+#                   for other numbers)
 #   --out FOLDER    keeps each bench's text, JSON and plot there
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
-usage() { sed -n '2,14s/^# \{0,1\}//p' tests/show/exact-memory.sh >&2; exit 2; }
+usage() { sed -n '2,15s/^# \{0,1\}//p' tests/show/exact-memory.sh >&2; exit 2; }
 lives=1000 largest=400 out=
 while [ $# -gt 0 ]; do
   case "$1" in
