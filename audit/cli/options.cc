@@ -34,37 +34,50 @@ void AddCommonOptions(CLI::App& command, Options& options) {
   command.add_option("--key", options.keys, "Key to pin; may be repeated, oldest first")
       ->allow_extra_args(false)
       ->type_name("VKEY");
-  command.add_option("--origin", options.origin, "The log it must belong to (default: the key's)");
-  command.add_option("--policy", options.policy,
-                     "File that names witnesses, perhaps the log's key");
+  command.add_option("--origin", options.origin, "The log it must belong to (default: the key's)")
+      ->type_name("NAME");
+  command
+      .add_option("--policy", options.policy, "File that names witnesses, perhaps the log's key")
+      ->type_name("FILE");
   command.add_option("-o,--output", options.output, "text or json")
-      ->check(CLI::IsMember({"text", "json"}));
+      ->check(CLI::IsMember({"text", "json"}).description(""))
+      ->type_name("text|json");
   command.add_flag("-q,--quiet", options.quiet, "Print the verdict alone");
 }
 
 void AddReceiptOptions(CLI::App& command, Options& options) {
-  command.add_option("--receipt", options.receipt, "The JSON answer to an erasure, with its salts");
-  command.add_option("--tenant", options.tenant, "The tenant, for the receipt");
-  command.add_option("--request-id", options.request_id, "The request's id, for the receipt");
-  command.add_option("--subject", options.subject, "The person, for the receipt");
+  command.add_option("--receipt", options.receipt, "The JSON answer to an erasure, with its salts")
+      ->type_name("FILE");
+  command.add_option("--tenant", options.tenant, "The tenant, for the receipt")->type_name("NAME");
+  command.add_option("--request-id", options.request_id, "The request's id, for the receipt")
+      ->type_name("ID");
+  command.add_option("--subject", options.subject, "The person, for the receipt")
+      ->type_name("TEXT");
 }
 
 void AddStateOptions(CLI::App& command, StateOptions& options) {
   AddTokenFileOptions(command, options.tokens, "The tokens, in the order of insertion")->required();
   command.add_option("--kernel", options.kernel, "rbf, laplacian or exp_dot (default rbf)")
-      ->check(CLI::IsMember({"rbf", "laplacian", "exp_dot"}));
-  command.add_option("--gamma", options.gamma, "Of rbf and laplacian");
-  command.add_option("--scale", options.scale, "Of exp_dot");
-  command.add_option("--capacity", options.capacity, "As the memory was created");
-  command.add_option("--box", options.box, "As the memory was created");
+      ->check(CLI::IsMember({"rbf", "laplacian", "exp_dot"}).description(""))
+      ->type_name("rbf|laplacian|exp_dot");
+  command.add_option("--gamma", options.gamma, "Of rbf and laplacian")->type_name("NUMBER");
+  command.add_option("--scale", options.scale, "Of exp_dot")->type_name("NUMBER");
+  command.add_option("--capacity", options.capacity, "As the memory was created")
+      ->type_name("NUMBER");
+  command.add_option("--box", options.box, "As the memory was created")->type_name("NUMBER");
   command.add_option("--duplicates", options.duplicates, "shared, oldest-first, newest-first")
-      ->check(CLI::IsMember({"shared", "oldest-first", "newest-first"}));
+      ->check(CLI::IsMember({"shared", "oldest-first", "newest-first"}).description(""))
+      ->type_name("shared|oldest-first|newest-first");
   command.add_option("--key-dimension", options.key_dimension, "When there is no token")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, 4096).description(""))
+      ->type_name("N");
   command.add_option("--value-dimension", options.value_dimension, "When there is no token")
-      ->check(CLI::Range(1, 4096));
-  command.add_option("--digest", options.digest, "State digest that the server gave");
-  command.add_option("--certificate", options.certificate, "Certificate of the state, with --key");
+      ->check(CLI::Range(1, 4096).description(""))
+      ->type_name("N");
+  command.add_option("--digest", options.digest, "State digest that the server gave")
+      ->type_name("HEX");
+  command.add_option("--certificate", options.certificate, "Certificate of the state, with --key")
+      ->type_name("FILE");
 }
 
 absl::StatusOr<Pins> ReadPins(const Options& options) {

@@ -273,29 +273,39 @@ void PrintReport(const TraceSearch& search,
 void AddResidueOptions(CLI::App& command, ResidueOptions& options) {
   command.add_option("PATH", options.paths, "Files and folders to search")->required();
   command.add_option("--text", options.texts, "A text to look for; may be repeated")
-      ->allow_extra_args(false);
-  command.add_option("--texts-file", options.texts_file, "One a line; - for standard input");
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  command.add_option("--texts-file", options.texts_file, "One a line; - for standard input")
+      ->type_name("FILE");
   command.add_option("--vector", options.vectors, "Numbers, \"1.5,2.25\"; may be repeated")
-      ->allow_extra_args(false);
-  command.add_option("--vectors-file", options.vectors_file,
-                     "One a line: 1.5,2 or [1.5,2]; - for stdin");
+      ->allow_extra_args(false)
+      ->type_name("NUMBERS");
+  command
+      .add_option("--vectors-file", options.vectors_file,
+                  "One a line: 1.5,2 or [1.5,2]; - for stdin")
+      ->type_name("FILE");
   AddTokenFileOptions(command, options.tokens, "Tokens to look for, a file for `lethe insert`");
   command.add_option("--run", options.rules.vector_run, "Numbers in a row that count (default 4)")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, 4096).description(""))
+      ->type_name("N");
   command
       .add_option("--text-run", options.rules.text_run,
                   "Bytes in a row that count, of longer texts (256)")
-      ->check(CLI::Range(6, 1 << 20));
+      ->check(CLI::Range(6, 1 << 20).description(""))
+      ->type_name("N");
   command.add_flag("--allow-short", options.rules.allow_short,
                    "Texts below 6 bytes too: met by chance");
-  command.add_option("--control", options.control, "A file or folder that holds everything");
+  command.add_option("--control", options.control, "A file or folder that holds everything")
+      ->type_name("PATH");
   command.add_flag("--expect-found", options.expect_found,
                    "Succeed when everything is found instead");
   command.add_flag("--live", options.live, "Files may change meanwhile: tell, do not fail");
   command.add_option("--list", options.list, "Places to list at most (default 100)")
-      ->check(CLI::Range(size_t{0}, kMaxList));
+      ->check(CLI::Range(size_t{0}, kMaxList).description(""))
+      ->type_name("N");
   command.add_option("-o,--output", options.output, "text or json")
-      ->check(CLI::IsMember({"text", "json"}));
+      ->check(CLI::IsMember({"text", "json"}).description(""))
+      ->type_name("text|json");
   command.add_flag_callback(
       "--json", [&options] { options.output = "json"; }, "Same as -o json");
   command.add_flag("-q,--quiet", options.quiet, "Print the verdict alone");

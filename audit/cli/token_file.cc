@@ -25,14 +25,20 @@ std::vector<std::string> Names(const std::string& text) {
 CLI::Option* AddTokenFileOptions(CLI::App& command,
                                  TokenFileOptions& options,
                                  const std::string& what) {
-  CLI::Option* const tokens = command.add_option("--tokens", options.path, what);
+  CLI::Option* const tokens = command.add_option("--tokens", options.path, what)->type_name("FILE");
   command.add_option("--format", options.format, "csv or ndjson (default: by the name)")
-      ->check(CLI::IsMember({"csv", "ndjson"}));
-  command.add_option("--key-columns", options.key_columns, "CSV: columns of the key");
-  command.add_option("--value-columns", options.value_columns, "CSV: columns of the value");
-  command.add_option("--id-columns", options.id_columns, "CSV: columns of the id");
-  command.add_option("--subject-column", options.subject_column, "CSV: column of the subject");
-  command.add_option("--label-columns", options.label_columns, "CSV: columns of the labels");
+      ->check(CLI::IsMember({"csv", "ndjson"}).description(""))
+      ->type_name("csv|ndjson");
+  command.add_option("--key-columns", options.key_columns, "CSV: columns of the key")
+      ->type_name("NAMES");
+  command.add_option("--value-columns", options.value_columns, "CSV: columns of the value")
+      ->type_name("NAMES");
+  command.add_option("--id-columns", options.id_columns, "CSV: columns of the id")
+      ->type_name("NAMES");
+  command.add_option("--subject-column", options.subject_column, "CSV: column of the subject")
+      ->type_name("NAME");
+  command.add_option("--label-columns", options.label_columns, "CSV: columns of the labels")
+      ->type_name("NAMES");
   return tokens;
 }
 

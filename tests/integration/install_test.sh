@@ -10,7 +10,7 @@ prefix=$work/prefix
 # The page and the completion are made by targets that `all` builds.
 status 0 cmake --install "$build" --prefix "$prefix"
 for file in bin/lethed bin/lethe bin/lethe-verify include/lethe/client/client.h \
-    share/man/man1/lethe.1 share/man/man8/lethed.8 share/bash-completion/completions/lethe \
+    share/man/man1/lethe.1 share/man/man1/lethe-verify.1 share/man/man8/lethed.8 share/bash-completion/completions/lethe \
     share/zsh/site-functions/_lethe share/lethe/proto/lethe/v1/memory_service.proto \
     share/doc/lethe/LICENSE share/doc/lethe/docs/lethed.toml; do
   checks=$((checks + 1))
