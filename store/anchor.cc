@@ -116,7 +116,10 @@ absl::Status Anchor::MakeTables(absl::string_view tenant_uid, absl::string_view 
       " create_time INTEGER NOT NULL, leaf_hash BLOB NOT NULL CHECK (length(leaf_hash) = 32),"
       " previous_leaf_hash BLOB CHECK (length(previous_leaf_hash) = 32), leaf BLOB NOT NULL,"
       " envelope BLOB NOT NULL, next_vkey TEXT, erased BLOB NOT NULL, slots BLOB NOT NULL,"
-      " pending_from INTEGER NOT NULL CHECK (pending_from >= 0)) STRICT"));
+      " pending_from INTEGER NOT NULL CHECK (pending_from >= 0)) STRICT;"
+      "CREATE TABLE ended (id TEXT PRIMARY KEY, number INTEGER NOT NULL, state INTEGER NOT NULL,"
+      " due INTEGER NOT NULL, wake INTEGER, callback INTEGER, facts BLOB NOT NULL,"
+      " personal INTEGER NOT NULL CHECK (personal IN (0, 1))) STRICT, WITHOUT ROWID"));
   {
     LETHE_ASSIGN_OR_RETURN(
         Statement insert,
@@ -253,6 +256,57 @@ absl::Status Anchor::SetCases(const CaseCounts& cases) {
   LETHE_RETURN_IF_ERROR(transaction.Commit());
   head_.cases = cases;
   return absl::OkStatus();
+}
+
+absl::Status Anchor::PutEnded(const CaseRecord& record) {
+  LETHE_RETURN_IF_ERROR(Health());
+  LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_.get()));
+  {
+    LETHE_ASSIGN_OR_RETURN(
+        Statement put,
+        database_->Prepare("INSERT OR REPLACE INTO ended (id, number, state, due, wake, callback,"
+                           " facts, personal) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"));
+    put.Text(1, record.id).Int(2, ClampToInt64(record.number));
+    put.Int(3, static_cast<int64_t>(record.state)).Int(4, record.due_micros);
+    put.IntOrNull(5, record.wake_micros).IntOrNull(6, record.callback_micros);
+    LETHE_RETURN_IF_ERROR(put.Blob(7, record.facts).Int(8, record.personal ? 1 : 0).Run());
+  }
+  return transaction.Commit();
+}
+
+absl::Status Anchor::DropEnded(std::span<const std::string> ids) {
+  LETHE_RETURN_IF_ERROR(Health());
+  if (ids.empty()) return absl::OkStatus();
+  LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_.get()));
+  {
+    LETHE_ASSIGN_OR_RETURN(Statement drop, database_->Prepare("DELETE FROM ended WHERE id = ?1"));
+    for (const std::string& id : ids) {
+      LETHE_RETURN_IF_ERROR(drop.Text(1, id).Run());
+      drop.Reset();
+    }
+  }
+  return transaction.Commit();
+}
+
+absl::StatusOr<std::vector<CaseRecord>> Anchor::Ended() {
+  LETHE_RETURN_IF_ERROR(Health());
+  LETHE_ASSIGN_OR_RETURN(Statement select,
+                         database_->Prepare("SELECT id, number, state, due, wake, callback, facts,"
+                                            " personal FROM ended"));
+  std::vector<CaseRecord> ended;
+  while (true) {
+    LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
+    if (!row) return ended;
+    CaseRecord& record = ended.emplace_back();
+    record.id = std::string(select.ColumnText(0));
+    record.number = static_cast<uint64_t>(select.ColumnInt(1));
+    record.state = static_cast<CaseState>(select.ColumnInt(2));
+    record.due_micros = select.ColumnInt(3);
+    record.wake_micros = select.ColumnIntOrNull(4);
+    record.callback_micros = select.ColumnIntOrNull(5);
+    record.facts = std::string(select.ColumnBlob(6));
+    record.personal = select.ColumnInt(7) != 0;
+  }
 }
 
 absl::Status Anchor::Visit(uint64_t first,

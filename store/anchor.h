@@ -2,7 +2,7 @@
 // committed, with what it erased, the checkpoint over them, and a number above every handle.
 //
 //   <vault>/<uid>/anchor.db    tables: log (tenant_uid, origin, checkpoint, next_handle, requests,
-//                              holds), entries (one a certificate)
+//                              holds), entries (one a certificate), ended (one a case)
 //
 // Two things rest on it. A database that is put back from a copy, or rolled back, has a log that is
 // shorter than the anchor or differs from it, and is not served as if nothing had happened. And the
@@ -17,7 +17,8 @@
 // rows of a copy from rows that lost their key with them. Handles are noted before they are given
 // out, a block of kHandleBlock at a time, so that no restore gives one out again. Of erasure
 // requests and holds it knows how many there ever were, so that a restore can say how many are lost
-// with what came after the copy.
+// with what came after the copy; and from the end of one until its key is destroyed, how it ended,
+// so that no copy brings it back. Afterwards the key that is gone says that it has ended.
 //
 // Ensures: sequences are dense from 0; OK from Append and RaiseHandles means durable. Cost: Append
 // one commit; Visit O(entries). Errors: those of store/sqlite.h; FAILED_PRECONDITION for an anchor
@@ -45,8 +46,8 @@ namespace lethe::store {
 
 inline constexpr DatabaseIdentity kAnchorIdentity = {
     .application_id = 0x4c744131,  // "LtA1"
-    .user_version = 3,
-    .least_version = 3,
+    .user_version = 4,
+    .least_version = 4,
     .older_advice =
         "; it lacks what a restore needs, and no release has written one: make the tenant anew",
 };
@@ -124,6 +125,13 @@ class Anchor {
   absl::Status RaiseCases(const CaseCounts& cases);
   // After a restore: there are as many as the copy has.
   absl::Status SetCases(const CaseCounts& cases);
+  // A case that has ended, as it stands; in the place of what was known of it. To be called after
+  // its end was committed, before anybody is told and before its key is destroyed.
+  absl::Status PutEnded(const CaseRecord& record);
+  // Those whose keys are destroyed, or which there are no more. Others are passed over.
+  absl::Status DropEnded(std::span<const std::string> ids);
+  // In no order; `kind` and `received_micros` are not kept.
+  absl::StatusOr<std::vector<CaseRecord>> Ended();
   // From `first` on, in order. Stops at the first status that is not OK and returns it.
   absl::Status Visit(uint64_t first, absl::FunctionRef<absl::Status(AnchorEntry& entry)> visit);
 

@@ -16,19 +16,6 @@ constexpr absl::string_view kColumns =
     "SELECT number, id, kind, state, received, due, wake, callback, facts, personal IS NOT NULL"
     " FROM cases ";
 
-std::optional<int64_t> OptionalTime(const Statement& row, int column) {
-  if (row.ColumnIsNull(column)) return std::nullopt;
-  return row.ColumnInt(column);
-}
-
-void BindTime(Statement& statement, int index, const std::optional<int64_t>& time) {
-  if (time.has_value()) {
-    statement.Int(index, *time);
-  } else {
-    statement.Null(index);
-  }
-}
-
 CaseRecord ReadRecord(const Statement& row) {
   return {.number = static_cast<uint64_t>(row.ColumnInt(0)),
           .id = std::string(row.ColumnText(1)),
@@ -36,8 +23,8 @@ CaseRecord ReadRecord(const Statement& row) {
           .state = static_cast<CaseState>(row.ColumnInt(3)),
           .received_micros = row.ColumnInt(4),
           .due_micros = row.ColumnInt(5),
-          .wake_micros = OptionalTime(row, 6),
-          .callback_micros = OptionalTime(row, 7),
+          .wake_micros = row.ColumnIntOrNull(6),
+          .callback_micros = row.ColumnIntOrNull(7),
           .facts = std::string(row.ColumnBlob(8)),
           .personal = row.ColumnInt(9) != 0};
 }
@@ -79,9 +66,8 @@ absl::StatusOr<CaseRecord> CaseTable::Create(const CaseCreation& creation, SlotT
                          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 1, ?11)"));
   insert.Text(1, record.id).Int(2, static_cast<int64_t>(record.kind));
   insert.Int(3, static_cast<int64_t>(record.state)).Int(4, record.received_micros);
-  insert.Int(5, record.due_micros);
-  BindTime(insert, 6, record.wake_micros);
-  BindTime(insert, 7, record.callback_micros);
+  insert.Int(5, record.due_micros).IntOrNull(6, record.wake_micros);
+  insert.IntOrNull(7, record.callback_micros);
   if (hold) {
     insert.Blob(8, audit::AsBytes(HoldKeyOf(creation.subject)));
   } else {
@@ -107,8 +93,7 @@ absl::Status CaseTable::Update(const CaseUpdate& update) {
                            " facts = ?6 WHERE id = ?1"));
     change.Text(1, record.id).Int(2, static_cast<int64_t>(record.state));
     change.Int(3, record.due_micros).Blob(6, record.facts);
-    BindTime(change, 4, record.wake_micros);
-    BindTime(change, 5, record.callback_micros);
+    change.IntOrNull(4, record.wake_micros).IntOrNull(5, record.callback_micros);
     LETHE_RETURN_IF_ERROR(change.Run());
     if (database_->Changes() == 0) return NoSuchCase();
   }
@@ -192,8 +177,8 @@ absl::StatusOr<std::vector<OpenCase>> CaseTable::ListOpen() {
                     .state = static_cast<CaseState>(select.ColumnInt(1)),
                     .received_micros = select.ColumnInt(2),
                     .due_micros = select.ColumnInt(3),
-                    .wake_micros = OptionalTime(select, 4),
-                    .callback_micros = OptionalTime(select, 5)});
+                    .wake_micros = select.ColumnIntOrNull(4),
+                    .callback_micros = select.ColumnIntOrNull(5)});
   }
 }
 
@@ -230,18 +215,67 @@ absl::StatusOr<std::vector<uint64_t>> CaseTable::EndedSlots() {
   }
 }
 
-absl::Status CaseTable::Forget(std::span<const uint64_t> slots) {
+absl::StatusOr<std::vector<std::string>> CaseTable::Forget(std::span<const uint64_t> slots) {
+  LETHE_ASSIGN_OR_RETURN(Statement find, database_->Prepare("SELECT id FROM cases WHERE slot = ?1"
+                                                            " AND personal IS NULL"));
   LETHE_ASSIGN_OR_RETURN(
       Statement forget,
       database_->Prepare("UPDATE cases SET slot = NULL, wake = NULL, callback = NULL"
                          " WHERE slot = ?1 AND personal IS NULL"));
+  std::vector<std::string> ids;
   for (const uint64_t slot : slots) {
+    LETHE_ASSIGN_OR_RETURN(const bool row, find.Int(1, ClampToInt64(slot)).Step());
+    if (row) ids.emplace_back(find.ColumnText(0));
+    find.Reset();
     LETHE_RETURN_IF_ERROR(forget.Int(1, ClampToInt64(slot)).Run());
     forget.Reset();
   }
   LETHE_ASSIGN_OR_RETURN(Statement count,
                          database_->Prepare("UPDATE tenant SET keys_ended = keys_ended + ?1"));
-  return count.Int(1, ClampToInt64(slots.size())).Run();
+  LETHE_RETURN_IF_ERROR(count.Int(1, ClampToInt64(slots.size())).Run());
+  return ids;
+}
+
+absl::StatusOr<std::vector<CaseRecord>> CaseTable::Ended(Database& database) {
+  LETHE_ASSIGN_OR_RETURN(Statement select,
+                         database.Prepare(absl::StrCat(
+                             kColumns, "WHERE slot IS NOT NULL AND state NOT IN (1, 2, 7)")));
+  std::vector<CaseRecord> ended;
+  while (true) {
+    LETHE_ASSIGN_OR_RETURN(const bool row, select.Step());
+    if (!row) return ended;
+    ended.push_back(ReadRecord(select));
+  }
+}
+
+absl::StatusOr<std::optional<CaseState>> CaseTable::PutEnded(Database& database,
+                                                             const CaseRecord& record) {
+  CaseState before{};
+  {
+    LETHE_ASSIGN_OR_RETURN(
+        Statement select,
+        database.Prepare("SELECT state FROM cases WHERE id = ?1 AND slot IS NOT NULL"));
+    LETHE_ASSIGN_OR_RETURN(const bool row, select.Text(1, record.id).Step());
+    if (!row) return std::optional<CaseState>();
+    before = static_cast<CaseState>(select.ColumnInt(0));
+  }
+  LETHE_ASSIGN_OR_RETURN(
+      Statement put,
+      database.Prepare(
+          "UPDATE cases SET state = ?2, due = ?3, wake = ?4, callback = ?5, facts = ?6,"
+          " personal = CASE WHEN ?7 THEN personal END,"
+          " subject_key = CASE WHEN ?7 THEN subject_key END WHERE id = ?1"));
+  put.Text(1, record.id).Int(2, static_cast<int64_t>(record.state)).Int(3, record.due_micros);
+  put.IntOrNull(4, record.wake_micros).IntOrNull(5, record.callback_micros);
+  LETHE_RETURN_IF_ERROR(put.Blob(6, record.facts).Int(7, record.personal ? 1 : 0).Run());
+  return std::optional<CaseState>(before);
+}
+
+absl::Status CaseTable::HoldBack(Database& database, int64_t until_micros) {
+  LETHE_ASSIGN_OR_RETURN(Statement update,
+                         database.Prepare("UPDATE cases SET wake = ?1 WHERE kind = 1 AND"
+                                          " state IN (1, 2) AND wake < ?1"));
+  return update.Int(1, until_micros).Run();
 }
 
 absl::StatusOr<CaseCounts> CaseTable::EndLost(absl::FunctionRef<bool(uint64_t slot)> gone) {

@@ -8,6 +8,7 @@
 #define LETHE_STORE_CASE_TABLE_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,10 +61,21 @@ class CaseTable {
 
   // The slots whose keys are to be destroyed, and afterwards: that they are.
   absl::StatusOr<std::vector<uint64_t>> EndedSlots();
-  absl::Status Forget(std::span<const uint64_t> slots);
+  // Returns the ids.
+  absl::StatusOr<std::vector<std::string>> Forget(std::span<const uint64_t> slots);
+
+  // Those that have ended and whose keys are there.
+  static absl::StatusOr<std::vector<CaseRecord>> Ended(Database& database);
+  // For a file that does not know of an end which the anchor knows of: the case as it ended. What
+  // it was before; nullopt when there is no such case, or its key is gone.
+  static absl::StatusOr<std::optional<CaseState>> PutEnded(Database& database,
+                                                           const CaseRecord& record);
+  // No open request is worked on before this time.
+  static absl::Status HoldBack(Database& database, int64_t until_micros);
 
   // For a restore: ends the cases that have a slot which `gone` says, and takes the slot from them.
-  // Requests that were open are kFailed, holds kReleased. Returns how many of both there were.
+  // Requests that were open are kFailed, since nobody knows how they ended, holds kReleased.
+  // Returns how many of both there were.
   absl::StatusOr<CaseCounts> EndLost(absl::FunctionRef<bool(uint64_t slot)> gone);
 
  private:

@@ -153,6 +153,10 @@ Statement& Statement::Null(int index) {
   return *this;
 }
 
+Statement& Statement::IntOrNull(int index, const std::optional<int64_t>& value) {
+  return value.has_value() ? Int(index, *value) : Null(index);
+}
+
 absl::StatusOr<bool> Statement::Step() {
   LETHE_RETURN_IF_ERROR(database_->health());
   if (bind_code_ != SQLITE_OK) return database_->Error(bind_code_, "binding a parameter");
@@ -190,6 +194,11 @@ absl::string_view Statement::ColumnBlob(int index) const {
 
 bool Statement::ColumnIsNull(int index) const {
   return sqlite3_column_type(statement_, index) == SQLITE_NULL;
+}
+
+std::optional<int64_t> Statement::ColumnIntOrNull(int index) const {
+  if (ColumnIsNull(index)) return std::nullopt;
+  return ColumnInt(index);
 }
 
 // --- Database

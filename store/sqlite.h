@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,6 +63,7 @@ class Statement {
   Statement& Text(int index, absl::string_view value);
   Statement& Blob(int index, absl::string_view value);
   Statement& Null(int index);
+  Statement& IntOrNull(int index, const std::optional<int64_t>& value);
 
   // True: a row is there. False: no more rows.
   absl::StatusOr<bool> Step();
@@ -75,6 +77,7 @@ class Statement {
   absl::string_view ColumnText(int index) const;
   absl::string_view ColumnBlob(int index) const;
   bool ColumnIsNull(int index) const;
+  std::optional<int64_t> ColumnIntOrNull(int index) const;
 
  private:
   friend class Database;

@@ -119,6 +119,9 @@ absl::StatusOr<EraseResult> SqliteTenant::EraseTokens(const EraseRequest& reques
     return absl::InvalidArgumentError(absl::StrCat("replacements: ", request.replacements.size(),
                                                    " rows, must be at most ", kMaxInsertRows));
   }
+  if (request.update.has_value() && HasEnded(request.update->record.state)) {
+    return absl::InvalidArgumentError("update.state: a request does not end with an erasure");
+  }
   const bool grows = !request.replacements.empty();
   ErasedTokens erased{
       .memory_uid = request.memory_uid, .whole_memory = false, .handles = request.handles};
@@ -134,6 +137,7 @@ absl::StatusOr<EraseResult> SqliteTenant::EraseTokens(const EraseRequest& reques
     LETHE_RETURN_IF_ERROR(taker.Finish());
     LETHE_RETURN_IF_ERROR(log_.Append(request.certificate));
     LETHE_RETURN_IF_ERROR(outbox_.Add(request.certificate.record.sequence, slots, erased));
+    if (request.update.has_value()) LETHE_RETURN_IF_ERROR(cases_.Update(*request.update));
     if (request.request.has_value()) return InsertRequest(*request.request);
     return absl::OkStatus();
   };

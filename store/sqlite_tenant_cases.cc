@@ -25,7 +25,19 @@ absl::StatusOr<CaseRecord> SqliteTenant::CreateCase(const CaseCreation& creation
 }
 
 absl::Status SqliteTenant::UpdateCase(const CaseUpdate& update) {
-  return Change(Kind::kErase, [&] { return cases_.Update(update); });
+  const bool ended = HasEnded(update.record.state);
+  CaseRecord stored;
+  const auto body = [&]() -> absl::Status {
+    LETHE_RETURN_IF_ERROR(cases_.Update(update));
+    if (!ended) return absl::OkStatus();
+    LETHE_ASSIGN_OR_RETURN(stored, cases_.GetById(update.record.id));
+    return absl::OkStatus();
+  };
+  LETHE_RETURN_IF_ERROR(Change(Kind::kErase, body));
+  if (!ended) return absl::OkStatus();
+  // Before its key can be destroyed, so that from now on no copy brings it back.
+  const absl::Status status = vault_->anchor()->PutEnded(stored);
+  return status.ok() ? status : FellBehind(status);
 }
 
 absl::StatusOr<CaseRecord> SqliteTenant::GetCase(absl::string_view id) {
@@ -80,7 +92,13 @@ absl::Status SqliteTenant::FinishCaseKeys() {
     if (state == SlotState::kDestroyed) destroyed.push_back(slot);
   }
   if (destroyed.empty()) return absl::OkStatus();
-  return Change(Kind::kErase, [&] { return cases_.Forget(destroyed); });
+  std::vector<std::string> ids;
+  LETHE_RETURN_IF_ERROR(Change(Kind::kErase, [&]() -> absl::Status {
+    LETHE_ASSIGN_OR_RETURN(ids, cases_.Forget(destroyed));
+    return absl::OkStatus();
+  }));
+  const absl::Status status = vault_->anchor()->DropEnded(ids);
+  return status.ok() ? status : FellBehind(status);
 }
 
 absl::StatusOr<std::vector<HeldSubject>> SqliteTenant::ListHeldSubjects() {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +68,41 @@ absl::Status CheckAnchor(Database& database, const StoredTenant& tenant, const A
   return absl::OkStatus();
 }
 
+// How cases ended, where the file and the anchor do not say the same: a crash came between the two,
+// or the file is a copy of a time without certificates since, and what ended does not come back.
+absl::Status AgreeOnEnds(Database& database, Anchor& anchor) {
+  LETHE_ASSIGN_OR_RETURN(const std::vector<CaseRecord> in_file, CaseTable::Ended(database));
+  LETHE_ASSIGN_OR_RETURN(const std::vector<CaseRecord> anchored, anchor.Ended());
+  const auto same = [](const CaseRecord& a, const CaseRecord& b) {
+    return a.id == b.id && a.state == b.state && a.due_micros == b.due_micros &&
+           a.wake_micros == b.wake_micros && a.callback_micros == b.callback_micros &&
+           a.facts == b.facts && a.personal == b.personal;
+  };
+  std::map<std::string, const CaseRecord*> missing;  // in the anchor
+  for (const CaseRecord& record : in_file) missing[record.id] = &record;
+  std::vector<std::string> over;
+  std::vector<const CaseRecord*> unknown;  // to the file
+  for (const CaseRecord& record : anchored) {
+    const auto known = missing.find(record.id);
+    if (known == missing.end()) {
+      unknown.push_back(&record);
+    } else if (same(*known->second, record)) {
+      missing.erase(known);
+    }
+  }
+  if (!unknown.empty()) {
+    LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(&database));
+    for (const CaseRecord* record : unknown) {
+      LETHE_ASSIGN_OR_RETURN(const std::optional<CaseState> before,
+                             CaseTable::PutEnded(database, *record));
+      if (!before.has_value()) over.push_back(record->id);
+    }
+    LETHE_RETURN_IF_ERROR(transaction.Commit());
+  }
+  for (const auto& [id, record] : missing) LETHE_RETURN_IF_ERROR(anchor.PutEnded(*record));
+  return anchor.DropEnded(over);
+}
+
 // After CheckAnchor and what else refuses, since it may write.
 absl::Status BringAnchorUp(Database& database, const StoredTenant& tenant, Anchor& anchor) {
   CertificateLog log(&database, tenant.record.log_origin);
@@ -94,7 +131,8 @@ absl::Status BringAnchorUp(Database& database, const StoredTenant& tenant, Ancho
   LETHE_ASSIGN_OR_RETURN(const uint64_t next_handle, MemoryTable(&database).LargestNextHandle());
   LETHE_RETURN_IF_ERROR(anchor.RaiseHandles(next_handle));
   LETHE_ASSIGN_OR_RETURN(const CaseCounts cases, CaseTable::Count(database));
-  return anchor.RaiseCases(cases);
+  LETHE_RETURN_IF_ERROR(anchor.RaiseCases(cases));
+  return AgreeOnEnds(database, anchor);
 }
 
 // Of the two files one may have been put back from a copy without the other.

@@ -53,8 +53,12 @@ absl::Status CheckVaultIsThere(const TenantVault::Place& place) {
 
 class Restorer {
  public:
-  Restorer(TenantFile file, std::unique_ptr<TenantVault> vault, const SecretBytes& secret)
-      : file_(std::move(file)),
+  Restorer(TenantFile file,
+           std::unique_ptr<TenantVault> vault,
+           const SecretBytes& secret,
+           int64_t held_back_until_micros)
+      : held_back_until_(held_back_until_micros),
+        file_(std::move(file)),
         vault_(std::move(vault)),
         keys_(*vault_->keys()),
         anchor_(*vault_->anchor()),
@@ -79,7 +83,7 @@ class Restorer {
   // That the copy's log begins the anchor's, and what comes after it.
   absl::Status PutBack(const LogHead& copy);
   absl::Status EraseAgain(const AnchorEntry& entry);
-  // Those of the copy whose keys are gone.
+  // Those of the copy of which the anchor knows how they ended, or whose keys are gone.
   absl::Status EndCases();
   absl::Status CheckRows();
   absl::StatusOr<CertificateAppend> Certify(const RestoreCertifier& certify, AnchorEntry& entry);
@@ -87,6 +91,7 @@ class Restorer {
   absl::Status SetKeys();
   absl::Status DestroyLostKeys();
 
+  const int64_t held_back_until_;  // open requests, where holds are lost
   TenantFile file_;
   std::unique_ptr<TenantVault> vault_;
   KeyStore& keys_;
@@ -180,14 +185,27 @@ absl::Status Restorer::EraseAgain(const AnchorEntry& entry) {
 }
 
 absl::Status Restorer::EndCases() {
+  Database& database = *file_.database;
+  CaseCounts known;
+  LETHE_ASSIGN_OR_RETURN(const std::vector<CaseRecord> ended, anchor_.Ended());
+  for (const CaseRecord& record : ended) {
+    LETHE_ASSIGN_OR_RETURN(const std::optional<CaseState> before,
+                           CaseTable::PutEnded(database, record));
+    if (!before.has_value() || HasEnded(*before)) continue;
+    ++(*before == CaseState::kHeld ? known.holds : known.requests);
+  }
   LETHE_ASSIGN_OR_RETURN(report_.cases_ended, cases_.EndLost([this](uint64_t slot) {
     return slot >= slots_.size() || slots_[slot] != kLive;
   }));
-  LETHE_ASSIGN_OR_RETURN(const CaseCounts copy, CaseTable::Count(*file_.database));
+  report_.cases_ended.requests += known.requests;
+  report_.cases_ended.holds += known.holds;
+  LETHE_ASSIGN_OR_RETURN(report_.cases, CaseTable::Count(database));
   const CaseCounts& ever = anchor_.head().cases;
-  report_.cases_lost = {.requests = ever.requests - std::min(ever.requests, copy.requests),
-                        .holds = ever.holds - std::min(ever.holds, copy.holds)};
-  return absl::OkStatus();
+  report_.cases_lost = {.requests = ever.requests - std::min(ever.requests, report_.cases.requests),
+                        .holds = ever.holds - std::min(ever.holds, report_.cases.holds)};
+  // What they kept is kept by nobody until somebody places them again.
+  if (report_.cases_lost.holds == 0) return absl::OkStatus();
+  return CaseTable::HoldBack(database, held_back_until_);
 }
 
 absl::Status Restorer::CheckRows() {
@@ -271,8 +289,6 @@ absl::StatusOr<RestoreReport> Restorer::Run(const RestoreCertifier& certify) {
   }
   LETHE_RETURN_IF_ERROR(database.CheckpointTruncate());
   LETHE_RETURN_IF_ERROR(anchor_.Append({&entry, 1}, certificate.checkpoint));
-  LETHE_ASSIGN_OR_RETURN(const CaseCounts cases, CaseTable::Count(database));
-  LETHE_RETURN_IF_ERROR(anchor_.SetCases(cases));
   LETHE_RETURN_IF_ERROR(DestroyLostKeys());
   return report_;
 }
@@ -281,7 +297,8 @@ absl::StatusOr<RestoreReport> Restorer::Run(const RestoreCertifier& certify) {
 
 absl::StatusOr<RestoreReport> RestoreTenantStore(const std::string& dir,
                                                  const SqliteTenantOptions& options,
-                                                 const RestoreCertifier& certify) {
+                                                 const RestoreCertifier& certify,
+                                                 int64_t held_back_until_micros) {
   LETHE_RETURN_IF_ERROR(CheckOptions(options));
   if (!certify) return absl::InvalidArgumentError("certify: required");
   LETHE_ASSIGN_OR_RETURN(TenantFile file, OpenTenantFile(dir, options));
@@ -294,7 +311,14 @@ absl::StatusOr<RestoreReport> RestoreTenantStore(const std::string& dir,
   LETHE_RETURN_IF_ERROR(CheckTaken(database, file.tenant, *vault->keys()));
   LETHE_ASSIGN_OR_RETURN(const SecretBytes secret,
                          OpenIndexSecret(database, file.tenant, *vault->keys()));
-  return Restorer(std::move(file), std::move(vault), secret).Run(certify);
+  return Restorer(std::move(file), std::move(vault), secret, held_back_until_micros).Run(certify);
+}
+
+absl::Status FinishRestore(const SqliteTenantOptions& options, const RestoreReport& report) {
+  LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<Anchor> anchor,
+                         Anchor::Open(AnchorFileOf(PlaceOf(options, report.tenant).folder()),
+                                      report.tenant.uid, report.tenant.log_origin));
+  return anchor->SetCases(report.cases);
 }
 
 }  // namespace lethe::store

@@ -19,8 +19,11 @@
 //   4. Keys that no row and no pending erasure needs are destroyed: rows that came after the copy
 //      are lost with it, and copies of them must not outlive an erasure that nobody can ask for.
 //
-// A case of the copy whose key is destroyed has ended since and stays ended; one whose key is alive
-// is as the copy has it, so that a pending erasure request is pending again and finds what is left.
+// A case of the copy that has ended since stays ended: until its key is destroyed the anchor says
+// how it ended, and afterwards the key that is gone says that it did. Any other is as the copy has
+// it, so that a pending erasure request is pending again and finds what is left. Where holds are
+// lost, no request that is open is worked on before a time that the caller gives, so that the holds
+// can be placed again first.
 //
 // What is lost: rows, memories, cases and answers to requests that came after the copy; the new
 // content of tokens that were edited after it (the old one is erased again); rows of a subject of
@@ -67,9 +70,10 @@ struct RestoreReport {
   // Erasure requests and holds that were made after the copy: there are none of them any more, and
   // what such a hold kept is not kept. One too many where a crash came between.
   CaseCounts cases_lost;
-  // Requests of the copy that ended after it, whatever the outcome: they are kFailed. Holds of the
-  // copy that were released after it: they stay released.
+  // Requests of the copy that ended after it: as they ended where the anchor says how, else
+  // kFailed. Holds of the copy that were released after it: they stay released.
   CaseCounts cases_ended;
+  CaseCounts cases;  // that the restored file has
 };
 
 // Makes the `restored` certificate for the log as it stands after the certificates were put back:
@@ -80,10 +84,17 @@ using RestoreCertifier =
                                                     std::span<const LogKey> keys)>;
 
 // `<dir>/tenant.db` is the copy; it is changed, and closed on return. The tenant must be open
-// nowhere. After OK the caller moves `dir` into its place; after an error it is of no use.
+// nowhere. After OK the caller moves `dir` into its place and calls FinishRestore; after an error
+// it is of no use.
 absl::StatusOr<RestoreReport> RestoreTenantStore(const std::string& dir,
                                                  const SqliteTenantOptions& options,
-                                                 const RestoreCertifier& certify);
+                                                 const RestoreCertifier& certify,
+                                                 int64_t held_back_until_micros);
+
+// With the restored file in its place: from now on what was lost is not counted again. Not before,
+// so that a restore which is repeated says the same. What fails here, or is cut off, makes a later
+// restore say too much and has no other effect.
+absl::Status FinishRestore(const SqliteTenantOptions& options, const RestoreReport& report);
 
 }  // namespace lethe::store
 

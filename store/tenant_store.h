@@ -200,6 +200,11 @@ enum class CaseState : uint8_t {
   kHeld = 7,  // of a hold: in force
   kReleased = 8,
 };
+// Of a request: that it came to its end. Of a hold: that it was released.
+inline bool HasEnded(CaseState state) {
+  return state != CaseState::kPending && state != CaseState::kInProgress &&
+         state != CaseState::kHeld;
+}
 
 struct CaseRecord {
   uint64_t number = 0;  // increasing in a tenant; set by the store
@@ -268,6 +273,8 @@ struct EraseRequest {
   // Rows that come in with the same transaction, as InsertTokens requires them; at most
   // kMaxInsertRows. A row may have the id of an erased one, which then is no tombstone.
   std::vector<TokenRow> replacements = {};
+  // Of the erasure request that wants it, in the same transaction; it does not end by that.
+  std::optional<CaseUpdate> update = {};
 };
 
 struct DeleteMemoryRequest {

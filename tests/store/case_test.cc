@@ -148,6 +148,33 @@ TEST_F(CaseTest, ThePersonalPartIsSealedAndEndsWithItsKey) {
   ExpectGoesOn();
 }
 
+TEST_F(CaseTest, AnErasureAndWhatItsRequestKnowsAreOneChange) {
+  ASSERT_OK(Insert({TestRow(1, "a"), TestRow(2, "b")}));
+  CaseRecord record = Make(Request(1));
+  const auto erase = [&](uint64_t handle, const CaseRecord& after) {
+    return store_->EraseTokens({.memory_uid = memory_.uid,
+                                .handles = {handle},
+                                .certificate = NextCertificate(*store_, memory_),
+                                .request = {},
+                                .update = CaseUpdate{.record = after}});
+  };
+  CaseRecord after = record;
+  after.state = CaseState::kCompleted;
+  EXPECT_CODE(erase(1, after), absl::StatusCode::kInvalidArgument);
+  after.state = CaseState::kInProgress;
+  after.facts = "one token";
+  EXPECT_CODE(erase(9, after), absl::StatusCode::kNotFound);
+  EXPECT_EQ(*store_->GetCase(record.id), record);
+  CaseRecord nobody = after;
+  nobody.id = Uid(9);
+  EXPECT_CODE(erase(1, nobody), absl::StatusCode::kNotFound);
+  EXPECT_EQ(StateOf("a"), IdState::kLive);
+  ASSERT_OK(erase(1, after));
+  ASSERT_OK(Open());
+  EXPECT_EQ(*store_->GetCase(record.id), after);
+  EXPECT_EQ(StateOf("a"), IdState::kErased);
+}
+
 TEST_F(CaseTest, AHoldHoldsUntilItsPersonalPartEnds) {
   const CaseRecord first = Make(Hold(1, "subject-17"));
   const CaseRecord second = Make(Hold(2, "subject-17"));
@@ -178,7 +205,9 @@ TEST_F(CaseTest, ARestoreKeepsWhatEndedEndedAndSaysWhatIsLost) {
   EXPECT_EQ(report.cases_ended, (CaseCounts{.requests = 1, .holds = 1}));
   EXPECT_EQ(store_->GetCase(ends.id)->state, CaseState::kFailed);
   EXPECT_FALSE(store_->GetCase(ends.id)->personal);
-  EXPECT_EQ(*store_->GetCase(stays.id), stays);
+  CaseRecord waits = stays;
+  waits.wake_micros = kHeldBackUntil;
+  EXPECT_EQ(*store_->GetCase(stays.id), waits);
   EXPECT_EQ(*store_->GetCasePersonal(stays.id), absl::StrCat(kPersonal, 2));
   EXPECT_EQ(store_->GetCase(released.id)->state, CaseState::kReleased);
   EXPECT_CODE(store_->GetCase(lost.id), absl::StatusCode::kNotFound);
@@ -191,6 +220,130 @@ TEST_F(CaseTest, ARestoreKeepsWhatEndedEndedAndSaysWhatIsLost) {
   Make(Hold(8, "subject-21"));
   EXPECT_EQ(MustRestore(copy).cases_lost, (CaseCounts{.requests = 0, .holds = 1}));
   ExpectGoesOn();
+}
+
+// Its key is still needed, for receipts or callbacks, when the tenant is lost.
+TEST_F(CaseTest, ARestoreKnowsHowARequestEndedWhoseKeyIsThere) {
+  CaseRecord cancelled = Make(Request(1));
+  CaseRecord completed = Make(Request(2));
+  CaseRecord cut_off = Make(Request(3));
+  CaseRecord released = Make(Hold(4, "subject-17"));
+  const CaseRecord open = Make(Request(5));
+  const std::string copy = Copy();
+  cancelled.state = CaseState::kCancelled;
+  cancelled.callback_micros = 33;
+  ASSERT_OK(store_->UpdateCase({.record = cancelled}));
+  completed.state = CaseState::kInProgress;
+  ASSERT_OK(store_->UpdateCase({.record = completed}));
+  completed.state = CaseState::kCompleted;
+  completed.wake_micros = 99;
+  completed.facts = "four certificates";
+  ASSERT_OK(store_->UpdateCase({.record = completed, .personal = "nobody any more"}));
+  completed.facts = "and a callback was delivered";
+  ASSERT_OK(store_->UpdateCase({.record = completed}));
+  // A crash comes before their keys are destroyed.
+  cut_off.state = CaseState::kDenied;
+  ASSERT_OK(store_->UpdateCase({.record = cut_off, .personal = {}, .end_personal = true}));
+  released.state = CaseState::kReleased;
+  ASSERT_OK(store_->UpdateCase({.record = released, .personal = {}, .end_personal = true}));
+
+  for (int times = 0; times < 2; ++times) {
+    SCOPED_TRACE(times);
+    const RestoreReport report = MustRestore(copy);
+    EXPECT_EQ(report.cases_ended, (CaseCounts{.requests = 3, .holds = 1}));
+    EXPECT_EQ(report.cases_lost, CaseCounts{});
+    EXPECT_EQ(*store_->GetCase(cancelled.id), cancelled);
+    EXPECT_EQ(*store_->GetCase(completed.id), completed);
+    EXPECT_EQ(*store_->GetCasePersonal(completed.id), absl::StrCat(kPersonal, 2));
+    EXPECT_EQ(store_->GetCase(cut_off.id)->state, CaseState::kDenied);
+    EXPECT_CODE(store_->GetCasePersonal(cut_off.id), absl::StatusCode::kNotFound);
+    EXPECT_EQ(store_->GetCase(released.id)->state, CaseState::kReleased);
+    EXPECT_THAT(*store_->ListHeldSubjects(), IsEmpty());
+    EXPECT_EQ(*store_->GetCase(open.id), open)
+        << "no hold is lost, so it is worked on as it is due";
+  }
+  // Once the keys are gone the anchor needs to know no more of them.
+  EXPECT_EQ(store_->DestroyCaseKeys()->destroyed, 2u);
+  ASSERT_OK(store_->FinishCaseKeys());
+  End(cancelled, CaseState::kCancelled);
+  End(completed, CaseState::kCompleted);
+  store_.reset();
+  {
+    const auto anchor = Anchor::Open(AnchorFile(), TestTenant().uid, TestTenant().log_origin);
+    ASSERT_OK(anchor);
+    EXPECT_THAT(*(*anchor)->Ended(), IsEmpty());
+  }
+  EXPECT_EQ(MustRestore(copy).cases_ended, (CaseCounts{.requests = 3, .holds = 1}));
+  EXPECT_EQ(store_->GetCase(cancelled.id)->state, CaseState::kFailed) << "nobody knows how";
+  ExpectGoesOn();
+}
+
+// Of the two files one is behind after a crash, or was put back by hand.
+TEST_F(CaseTest, AnOpeningHasFileAndAnchorAgreeOnWhatEnded) {
+  CaseRecord record = Make(Request(1));
+  store_.reset();
+  const std::string then_anchor = ReadFile(AnchorFile());
+  ASSERT_OK(Open());
+  const std::string copy = Copy();
+  record.state = CaseState::kCancelled;
+  record.callback_micros = 33;
+  ASSERT_OK(store_->UpdateCase({.record = record}));
+  store_.reset();
+  WriteFile(AnchorFile(), then_anchor);
+  ASSERT_OK(Open()) << "the anchor follows";
+  EXPECT_EQ(MustRestore(copy).cases_ended.requests, 1u);
+  EXPECT_EQ(*store_->GetCase(record.id), record);
+  store_.reset();
+  // There is a `restored` certificate now; one that the copy lacks too would refuse it.
+  const std::string now_anchor = ReadFile(AnchorFile());
+  ASSERT_OK(Open());
+  store_.reset();
+  EXPECT_EQ(ReadFile(AnchorFile()), now_anchor) << "they agree, so nothing is written";
+}
+
+TEST_F(CaseTest, AFileThatWasPutBackByHandRevivesNoRequest) {
+  CaseRecord record = Make(Request(1));
+  store_.reset();
+  const std::string then = ReadFile(dir_ + "/tenant.db");
+  ASSERT_OK(Open());
+  record.state = CaseState::kCancelled;
+  record.callback_micros = 33;
+  ASSERT_OK(store_->UpdateCase({.record = record}));
+  store_.reset();
+  WriteFile(dir_ + "/tenant.db", then);
+  ASSERT_OK(Open());
+  EXPECT_EQ(*store_->GetCase(record.id), record);
+}
+
+TEST_F(CaseTest, WhereHoldsAreLostOpenRequestsWait) {
+  CaseCreation late = Request(2);
+  late.record.wake_micros = kHeldBackUntil + 10;
+  const CaseRecord soon = Make(Request(1));
+  const CaseRecord later = Make(late);
+  const CaseRecord ends = Make(Request(3));
+  const std::string copy = Copy();
+  End(ends, CaseState::kCompleted);
+  Make(Hold(4, "subject-17"));
+  EXPECT_EQ(MustRestore(copy).cases_lost.holds, 1u);
+  EXPECT_EQ(store_->GetCase(soon.id)->wake_micros, kHeldBackUntil);
+  EXPECT_EQ(*store_->GetCase(later.id), later);
+  EXPECT_EQ(store_->GetCase(ends.id)->wake_micros, std::nullopt);
+}
+
+// What fails after the anchor has its certificate leaves the count of what is lost as it was.
+TEST_F(CaseTest, ARestoreThatIsRepeatedSaysTheSame) {
+  const std::string copy = Copy();
+  Make(Request(1));
+  Make(Hold(2, "subject-17"));
+  store_.reset();
+  const std::string dir = NewFolder();
+  std::filesystem::copy_file(copy, dir + "/tenant.db");
+  const auto first = RestoreTenantStore(dir, options_, Certifier(), kHeldBackUntil);
+  ASSERT_OK(first);
+  EXPECT_EQ(first->cases_lost, (CaseCounts{.requests = 1, .holds = 1}));
+  // The file does not come into its place.
+  EXPECT_EQ(MustRestore(copy).cases_lost, (CaseCounts{.requests = 1, .holds = 1}));
+  EXPECT_EQ(MustRestore(copy).cases_lost, CaseCounts{}) << "it is in its place now";
 }
 
 // The anchor did not learn of the last one before a crash.

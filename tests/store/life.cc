@@ -275,8 +275,10 @@ absl::Status Life::Restore() {
     model_.restored_size = head.count + 1;
     return NextCertificate(head);
   };
-  LETHE_RETURN_IF_ERROR(RestoreTenantStore(dir, TestOptions(dir_), certify).status());
+  LETHE_ASSIGN_OR_RETURN(const RestoreReport report,
+                         RestoreTenantStore(dir, TestOptions(dir_), certify, 0));
   std::filesystem::rename(dir + "/tenant.db", dir_ + "/tenant.db");
+  FinishRestore(TestOptions(dir_), report).IgnoreError();  // a later one says too much, no more
   return absl::OkStatus();
 }
 

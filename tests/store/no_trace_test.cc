@@ -164,11 +164,11 @@ TEST(NoTrace, OfTokensInAnyFile) {
   expect_clean("after the store is closed");
   ASSERT_OK((*data)->ReplaceTenant("acme", [&](const std::string& dir) {
     fs::rename(copy, dir + "/tenant.db");
-    return RestoreTenantStore(dir, options,
-                              [](const RestoreReport&, const LogHead& head,
-                                 std::span<const LogKey>) -> absl::StatusOr<CertificateAppend> {
-                                return NextCertificate(head);
-                              })
+    return RestoreTenantStore(
+               dir, options,
+               [](const RestoreReport&, const LogHead& head, std::span<const LogKey>)
+                   -> absl::StatusOr<CertificateAppend> { return NextCertificate(head); },
+               0)
         .status();
   }));
   expect_clean("after a restore");

@@ -34,6 +34,7 @@ class RestoreFixture : public ::testing::Test {
     ASSERT_OK(store_->StartLog(TestStart()));
     ASSERT_OK(store_->CreateMemory(memory_));
   }
+  static constexpr int64_t kHeldBackUntil = 50;
   std::string NewPath() { return absl::StrCat(folder_.path(), "/", ++paths_); }
   std::string NewFolder() {
     const std::string path = NewPath();
@@ -77,8 +78,11 @@ class RestoreFixture : public ::testing::Test {
     store_.reset();
     const std::string dir = NewFolder();
     std::filesystem::copy_file(copy, dir + "/tenant.db");
-    auto report = RestoreTenantStore(dir, options_, Certifier());
-    if (report.ok()) dir_ = dir;
+    auto report = RestoreTenantStore(dir, options_, Certifier(), kHeldBackUntil);
+    if (report.ok()) {
+      dir_ = dir;
+      EXPECT_OK(FinishRestore(options_, *report));
+    }
     return report;
   }
   // Restores and opens.

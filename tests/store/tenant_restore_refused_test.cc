@@ -165,7 +165,7 @@ TEST_F(RestoreRefused, ATenantThatIsOpenElsewhere) {
   const std::string copy = Copy();
   const std::string dir = NewFolder();
   fs::copy_file(copy, dir + "/tenant.db");
-  EXPECT_CODE(RestoreTenantStore(dir, options_, Certifier()), absl::StatusCode::kUnavailable);
+  EXPECT_CODE(RestoreTenantStore(dir, options_, Certifier(), 0), absl::StatusCode::kUnavailable);
   ASSERT_OK(Insert({TestRow(4, "d")}));
   EXPECT_EQ(Rows().size(), 4u);
 }
@@ -184,9 +184,9 @@ TEST_F(RestoreRefused, ALogThatWasNotBegun) {
 TEST_F(RestoreRefused, BadCallsAndFilesThatAreNone) {
   store_.reset();
   const std::string dir = NewFolder();
-  EXPECT_CODE(RestoreTenantStore(dir, options_, Certifier()), absl::StatusCode::kNotFound);
-  EXPECT_CODE(RestoreTenantStore(dir, options_, nullptr), absl::StatusCode::kInvalidArgument);
-  EXPECT_CODE(RestoreTenantStore(dir, {}, Certifier()), absl::StatusCode::kInvalidArgument);
+  EXPECT_CODE(RestoreTenantStore(dir, options_, Certifier(), 0), absl::StatusCode::kNotFound);
+  EXPECT_CODE(RestoreTenantStore(dir, options_, nullptr, 0), absl::StatusCode::kInvalidArgument);
+  EXPECT_CODE(RestoreTenantStore(dir, {}, Certifier(), 0), absl::StatusCode::kInvalidArgument);
   const std::string text = NewPath();
   WriteFile(text, std::string(8192, 'x'));
   ExpectRefused(text, absl::StatusCode::kDataLoss, "");
@@ -200,7 +200,7 @@ TEST_F(RestoreRefused, WhateverTheCertifierOrItsVerifierRefuses) {
   const auto attempt = [&](const RestoreCertifier& certify) {
     const std::string dir = NewFolder();
     fs::copy_file(copy, dir + "/tenant.db");
-    const absl::Status status = RestoreTenantStore(dir, options_, certify).status();
+    const absl::Status status = RestoreTenantStore(dir, options_, certify, 0).status();
     EXPECT_TRUE(VaultBytes() == before);
     return status;
   };
@@ -345,7 +345,8 @@ TEST_F(RestoreSteps, NothingIsWrittenToTheVaultBeforeTheCertificateIsMade) {
         EXPECT_EQ(report.reapplied, 2u);
         EXPECT_EQ(head.count, log_.size());
         return absl::StatusOr<CertificateAppend>(absl::AbortedError("a crash"));
-      });
+      },
+      0);
   EXPECT_CODE(status, absl::StatusCode::kAborted);
   for (const auto& [path, bytes] : before) EXPECT_TRUE(then[path] == bytes) << path;
   MustRestore(copy_);
@@ -422,7 +423,7 @@ TEST_F(RestoreSteps, AKilledProcessIsRepeatedAndLeavesACertificateAtMost) {
     fs::copy_file(copy_, dir + "/tenant.db");
     const pid_t child = ::fork();
     if (child == 0) {
-      ::_exit(RestoreTenantStore(dir, options_, Certifier()).ok() ? 0 : 1);
+      ::_exit(RestoreTenantStore(dir, options_, Certifier(), 0).ok() ? 0 : 1);
     }
     std::this_thread::sleep_for(longest * (random() % 1000) / 1000);
     ::kill(child, SIGKILL);

@@ -202,7 +202,7 @@ class RestoreSync : public Folders {
     const auto certify = [](const RestoreReport&, const LogHead& head, std::span<const LogKey>) {
       return absl::StatusOr<CertificateAppend>(NextCertificate(head));
     };
-    const auto report = RestoreTenantStore(dir, tenant.options, certify);
+    const auto report = RestoreTenantStore(dir, tenant.options, certify, 0);
     return report.ok() ? SyncFolder(dir) : report.status();
   }
   static void Put(const Tenant& tenant, const std::string& dir) {
