@@ -114,6 +114,18 @@ absl::Status Quotas::Take(Quota rate, const std::string& tenant, uint64_t amount
   return WithRetryDelay(QuotaExceeded(rate, limit, counters_), std::min(delay, kLongestRetry));
 }
 
+void Quotas::GiveBack(Quota rate, const std::string& tenant, uint64_t amount) {
+  if (!any_) return;
+  MutexLock lock(mutex_);
+  const uint64_t limit = Find(tenant)[rate];
+  const auto found = uses_.find(tenant);
+  if (limit == 0 || found == uses_.end()) return;
+  Bucket& bucket = found->second.buckets[static_cast<size_t>(rate)];
+  if (bucket.known) {
+    bucket.level = std::min(Capacity(limit), bucket.level + static_cast<double>(amount));
+  }
+}
+
 absl::StatusOr<StreamPlace> Quotas::EnterStream(const std::string& tenant) {
   if (!any_) return StreamPlace();
   MutexLock lock(mutex_);

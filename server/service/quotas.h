@@ -2,8 +2,10 @@
 //
 // Rates are token buckets that hold what two seconds bring. A call is let in while there is one in
 // its bucket and takes its whole amount, so that a batch larger than the bucket is served and the
-// next one waits for it; a refusal says how long. Storage is checked where the change is made, by
-// Tenant. Erasures are refused by no storage quota. Places for streams are counted a tenant.
+// next one waits for it; a refusal says how long. Who calls gives it back for
+// a call that was refused later (GiveBack). Storage is
+// checked where the change is made, by Tenant. Erasures are refused by no storage quota. Places for
+// streams are counted a tenant.
 //
 // Refusals are RESOURCE_EXHAUSTED, begin with "quota NAME: ", and nothing has changed then.
 // Threads: safe. Cost: next to nothing without a quota; else a lock and a look-up. Memory: an entry
@@ -96,6 +98,8 @@ class Quotas {
   // Requires a rate, and a tenant that there is.
   absl::Status Take(Quota rate, const std::string& tenant, uint64_t amount)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of what Take took for a call that changed and answered nothing.
+  void GiveBack(Quota rate, const std::string& tenant, uint64_t amount) ABSL_LOCKS_EXCLUDED(mutex_);
   // The place must not outlive this.
   absl::StatusOr<StreamPlace> EnterStream(const std::string& tenant) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -143,6 +143,8 @@ absl::Status Service::ListTenantsAtStart() {
                                  {{"tenant", name}, {"ok", int64_t{moved}}});
     } else if (status.ok()) {
       if (facts = LookAt(name); facts.has_value()) registry_.Add(name, std::move(facts));
+    } else {
+      agenda_->PutUnknown(name, NowMicros());
     }
   }
   // Of a tenant that cannot be read, or whose making a crash interrupted: for a person to judge.
@@ -169,8 +171,7 @@ absl::StatusOr<TenantHold> Service::Find(absl::string_view field,
 
 absl::StatusOr<TenantInfo> Service::CreateTenant(const std::string& name, const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckName("name", name));
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kCall, name));
   LETHE_RETURN_IF_ERROR(ballast_->Admit(0));
   MutexLock directory_lock(directory_mutex_);
   if (registry_.Contains(name)) {
@@ -273,8 +274,7 @@ bool Service::MoveAway(const std::string& name) {
 
 absl::StatusOr<DeleteTenantReply> Service::DeleteTenant(const std::string& name,
                                                         const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kErasure, name));
   // Opened before the directory is locked, so that a slow opening holds nobody else up; and let go,
   // since whoever has the directory may be waiting for room.
   const absl::Status opened = Find("name", name, TenantRegistry::Use::kRead, call).status();
@@ -305,8 +305,7 @@ absl::StatusOr<MemoryInfo> Service::CreateMemory(const std::string& tenant,
                                                  const std::string& name,
                                                  const MemoryConfig& config,
                                                  const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kCall, tenant));
   LETHE_RETURN_IF_ERROR(ballast_->Admit(0));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
@@ -333,14 +332,15 @@ absl::StatusOr<Page<MemoryInfo>> Service::ListMemories(const std::string& tenant
 absl::StatusOr<DeleteMemoryReply> Service::DeleteMemory(const std::string& tenant,
                                                         const std::string& name,
                                                         const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(TakeRate(Quota::kErasures, tenant, 1));
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  ballast_->Restore();
-  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
-                         Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
-  LETHE_RETURN_IF_ERROR(CheckName("name", name));
-  return AtLowPriority([&] { return found->DeleteMemory(name, call); });
+  return AtRate(Quota::kErasures, tenant, 1, [&]() -> absl::StatusOr<DeleteMemoryReply> {
+    LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                           writes_.Take(WriteTickets::Use::kErasure, tenant));
+    ballast_->Restore();
+    LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                           Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
+    LETHE_RETURN_IF_ERROR(CheckName("name", name));
+    return AtLowPriority([&] { return found->DeleteMemory(name, call); });
+  });
 }
 
 absl::StatusOr<InsertReply> Service::Insert(const std::string& tenant,
@@ -360,57 +360,64 @@ absl::StatusOr<std::vector<InsertReply>> Service::InsertBatches(
     const std::string& memory,
     std::vector<std::vector<TokenInput>> batches,
     const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(TakeRate(Quota::kInserts, tenant, CountTokens(batches)));
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  LETHE_RETURN_IF_ERROR(ballast_->Admit(RoughBytes(batches)));
-  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
-                         Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
-  LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
-  return found->Insert(memory, std::move(batches), call, quotas_.Of(tenant));
+  return AtRate(Quota::kInserts, tenant, CountTokens(batches),
+                [&]() -> absl::StatusOr<std::vector<InsertReply>> {
+                  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                                         writes_.Take(WriteTickets::Use::kCall, tenant));
+                  LETHE_RETURN_IF_ERROR(ballast_->Admit(RoughBytes(batches)));
+                  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                                         Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
+                  LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
+                  return found->Insert(memory, std::move(batches), call, quotas_.Of(tenant));
+                });
 }
 
 absl::StatusOr<QueryReply> Service::Query(const QueryInput& input, const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(TakeRate(Quota::kQueries, input.tenant, input.queries.size()));
-  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
-                         Find("tenant", input.tenant, TenantRegistry::Use::kRead, call));
-  LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
-  absl::StatusOr<QueryReply> reply = found->Query(input, call);
-  if (reply.ok()) counters_.queries += reply->results.size();
-  return reply;
+  return AtRate(
+      Quota::kQueries, input.tenant, input.queries.size(), [&]() -> absl::StatusOr<QueryReply> {
+        LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                               Find("tenant", input.tenant, TenantRegistry::Use::kRead, call));
+        LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
+        absl::StatusOr<QueryReply> reply = found->Query(input, call);
+        if (reply.ok()) counters_.queries += reply->results.size();
+        return reply;
+      });
 }
 
 absl::StatusOr<ForgetReply> Service::Forget(const ForgetInput& input, const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(TakeRate(Quota::kErasures, input.tenant, 1));
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  ballast_->Restore();
-  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
-                         Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
-  LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
-  return AtLowPriority([&] { return found->Forget(input, call); });
+  return AtRate(Quota::kErasures, input.tenant, 1, [&]() -> absl::StatusOr<ForgetReply> {
+    LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                           writes_.Take(WriteTickets::Use::kErasure, input.tenant));
+    ballast_->Restore();
+    LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                           Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
+    LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
+    return AtLowPriority([&] { return found->Forget(input, call); });
+  });
 }
 
 absl::StatusOr<EvictReply> Service::Evict(const EvictInput& input, const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(TakeRate(Quota::kErasures, input.tenant, 1));
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  ballast_->Restore();
-  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
-                         Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
-  LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
-  return AtLowPriority([&] { return found->Evict(input, call); });
+  return AtRate(Quota::kErasures, input.tenant, 1, [&]() -> absl::StatusOr<EvictReply> {
+    LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                           writes_.Take(WriteTickets::Use::kErasure, input.tenant));
+    ballast_->Restore();
+    LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                           Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
+    LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
+    return AtLowPriority([&] { return found->Evict(input, call); });
+  });
 }
 
 absl::StatusOr<EditReply> Service::Edit(EditInput input, const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(TakeRate(Quota::kErasures, input.tenant, 1));
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
-  ballast_->Restore();
-  LETHE_ASSIGN_OR_RETURN(const TenantHold found,
-                         Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
-  LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
-  return AtLowPriority([&] { return found->Edit(std::move(input), call); });
+  return AtRate(Quota::kErasures, input.tenant, 1, [&]() -> absl::StatusOr<EditReply> {
+    LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
+                           writes_.Take(WriteTickets::Use::kErasure, input.tenant));
+    ballast_->Restore();
+    LETHE_ASSIGN_OR_RETURN(const TenantHold found,
+                           Find("tenant", input.tenant, TenantRegistry::Use::kWrite, call));
+    LETHE_RETURN_IF_ERROR(CheckName("memory", input.memory));
+    return AtLowPriority([&] { return found->Edit(std::move(input), call); });
+  });
 }
 
 absl::StatusOr<DescribeReply> Service::Describe(const std::string& tenant,
@@ -421,16 +428,14 @@ absl::StatusOr<DescribeReply> Service::Describe(const std::string& tenant,
                          Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
   if (!refit) return found->Describe(memory, refit, call);
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kCall, tenant));
   return found->Describe(memory, refit, call);
 }
 
 absl::StatusOr<CertificateInfo> Service::GetCertificate(const std::string& tenant,
                                                         const std::string& id,
                                                         const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kCall, tenant));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kRead, call));
   if (!audit::DecodeDigest(id).ok()) {
@@ -443,8 +448,7 @@ absl::StatusOr<Page<CertificateInfo>> Service::ListCertificates(const std::strin
                                                                 const std::string& memory,
                                                                 const PageRequest& page,
                                                                 const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kCall, tenant));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kRead, call));
   if (!memory.empty()) LETHE_RETURN_IF_ERROR(CheckName("memory", memory));

@@ -7,12 +7,12 @@
 //
 // Names are checked here (INVALID_ARGUMENT names "tenant", "memory" or "name"); an unknown tenant
 // or memory is NOT_FOUND. Writes that would wait behind too many others are refused with
-// RESOURCE_EXHAUSTED, so that waiting writers can never use up the threads that readers need.
+// RESOURCE_EXHAUSTED, so that waiting writers can never use up the threads that readers need, and
+// those of one tenant not the places of the others.
 // Threads: safe.
 #ifndef LETHE_SERVER_SERVICE_SERVICE_H_
 #define LETHE_SERVER_SERVICE_SERVICE_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -28,6 +28,7 @@
 #include "audit/backup_manifest.h"
 #include "audit/export.h"
 #include "core/base/mutex.h"
+#include "core/base/status_macros.h"
 #include "server/service/ballast.h"
 #include "server/service/counters.h"
 #include "server/service/erasure_agenda.h"
@@ -55,8 +56,10 @@ struct ServiceOptions {
   // Bytes on the disk that are kept for erasures (ballast.h); 0 for none.
   uint64_t ballast_bytes = 0;
   BallastDisk* ballast_disk = SystemDisk();  // a seam for tests
-  // Writes that may run or wait at a time, all tenants together.
+  // Calls that take a turn with a tenant's writer, and may run or wait at a time: of all tenants
+  // together, an eighth of them erasures alone; and of one (write_ticket.h).
   int max_waiting_writes = 256;
+  int max_waiting_for_tenant = 64;
   RegistryLimits limits = {};
   QuotaSettings quotas = {};
 };
@@ -288,7 +291,8 @@ class Service {
     WriteTicket ticket;
     TenantHold tenant;
   };
-  absl::StatusOr<Turn> TakeTurn(const std::string& tenant,
+  absl::StatusOr<Turn> TakeTurn(WriteTickets::Use kind,
+                                const std::string& tenant,
                                 TenantRegistry::Use use,
                                 const CallOptions& call);
   // One that is due, if there is one.
@@ -343,11 +347,23 @@ class Service {
 
   // Takes from a tenant's rate; of a name that no tenant has, nothing.
   absl::Status TakeRate(Quota rate, const std::string& tenant, uint64_t amount);
+  // Takes it and calls `body`. What fails costs nothing, unless its caller gave it up: by then it
+  // may have computed as long as any other.
+  template <typename Call>
+  auto AtRate(Quota rate, const std::string& tenant, uint64_t amount, const Call& body)
+      -> decltype(body()) {
+    LETHE_RETURN_IF_ERROR(TakeRate(rate, tenant, amount));
+    auto reply = body();
+    const bool given_up =
+        absl::IsCancelled(reply.status()) || absl::IsDeadlineExceeded(reply.status());
+    if (!reply.ok() && !given_up) quotas_.GiveBack(rate, tenant, amount);
+    return reply;
+  }
 
   const ServiceOptions options_;
   ServiceCounters counters_;  // tenants refer to it
   Quotas quotas_{options_.quotas, &counters_, options_.tenant.now};
-  std::atomic<int> writes_{0};
+  WriteTickets writes_{options_.max_waiting_writes, options_.max_waiting_for_tenant};
   const std::unique_ptr<Ballast> ballast_;       // tenants refer to it
   const std::unique_ptr<ErasureAgenda> agenda_;  // and to it
 

@@ -42,8 +42,7 @@ class HeldLog final : public audit::LogSource {
 absl::StatusOr<VerifyReply> Service::Verify(const std::string& tenant,
                                             const std::string& memory,
                                             const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kCall, tenant));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
   LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
@@ -53,8 +52,7 @@ absl::StatusOr<VerifyReply> Service::Verify(const std::string& tenant,
 absl::StatusOr<CheckpointInfo> Service::GetCheckpoint(const std::string& tenant,
                                                       TenantRegistry::Depth depth,
                                                       const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kCall, tenant));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kRead, call, depth));
   return found->GetCheckpoint();
@@ -64,8 +62,7 @@ absl::StatusOr<InclusionProofReply> Service::GetInclusionProof(const std::string
                                                                const CertificateName& which,
                                                                uint64_t size,
                                                                const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kCall, tenant));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kRead, call));
   const auto* id = std::get_if<std::string>(&which);
@@ -79,8 +76,7 @@ absl::StatusOr<ConsistencyProofReply> Service::GetConsistencyProof(const std::st
                                                                    uint64_t old_size,
                                                                    uint64_t new_size,
                                                                    const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kCall, tenant));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kRead, call));
   return found->GetConsistencyProof(old_size, new_size);
@@ -89,8 +85,7 @@ absl::StatusOr<ConsistencyProofReply> Service::GetConsistencyProof(const std::st
 absl::StatusOr<CheckpointInfo> Service::AddCosignature(const std::string& tenant,
                                                        const std::string& line,
                                                        const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kCall, tenant));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kRead, call));
   return found->AddCosignature(line, call);
@@ -118,8 +113,7 @@ absl::StatusOr<std::unique_ptr<audit::LogSource>> Service::OpenLog(const std::st
 absl::StatusOr<RewrapReply> Service::RewrapKeys(const std::string& tenant,
                                                 const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckName("tenant", tenant));
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kCall, tenant));
   RewrapReply reply;
   LETHE_RETURN_IF_ERROR(registry_.WithLog(tenant, call, TenantRegistry::Room::kWait,
                                           [&](Tenant& opened) -> absl::Status {
@@ -130,8 +124,7 @@ absl::StatusOr<RewrapReply> Service::RewrapKeys(const std::string& tenant,
 }
 
 absl::StatusOr<RotateKeyReply> Service::RotateKey(const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kCall, ""));
   MutexLock lock(directory_mutex_);
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   if (absl::Status begun = keys_->Begin(); !begun.ok()) {

@@ -48,7 +48,7 @@ absl::Status Service::CheckFolders() const {
 ServiceStats Service::Stats(size_t largest_tenants) {
   return {.tenants = registry_.stats(largest_tenants),
           .limits = options_.limits,
-          .writes = writes_.load(),
+          .writes = writes_.taken(),
           .max_writes = options_.max_waiting_writes,
           .ballast = ballast_->Look()};
 }

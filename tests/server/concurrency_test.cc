@@ -103,6 +103,80 @@ TEST(ConcurrencyTest, WaitingWritersAreBounded) {
   EXPECT_EQ(done.load(), 2);
 }
 
+// One tenant's writer is slow, and everything that waits for it comes from its callers.
+TEST(ConcurrencyTest, ATenantThatIsSlowKeepsNobodyElsesErasuresOut) {
+  Harness service;
+  service.MakeMemory("m");
+  service.Insert("m", Spiral(3));
+  ASSERT_THAT(service->CreateTenant("b", {}), IsOk());
+  ASSERT_THAT(service->CreateMemory("b", "m", SmallConfig(), {}), IsOk());
+  ASSERT_THAT(service->Insert("b", "m", Spiral(3), {}), IsOk());
+  Door door;
+  std::atomic<bool> first{true};
+  service.hooks().before = [&](const std::string& called) {
+    if (called == "InsertTokens" && first.exchange(false)) door.WaitHere();
+    return absl::OkStatus();
+  };
+  constexpr int kCalls = 256;
+  std::atomic<int> refused{0};
+  std::vector<std::thread> writers;
+  for (int i = 0; i < kCalls; ++i) {
+    writers.emplace_back([&, i] {
+      const auto reply = service->Insert("t", "m", {MakeToken(absl::StrCat("w", i), i, 0.5)}, {});
+      if (reply.ok()) return;
+      EXPECT_THAT(reply, HasCode(absl::StatusCode::kResourceExhausted));
+      ++refused;
+    });
+  }
+  while (refused + service->Stats(0).writes < kCalls) std::this_thread::yield();
+  EXPECT_EQ(refused, kCalls - 64);
+  std::atomic<bool> own_done{false};
+  std::thread own([&] {
+    EXPECT_THAT(service->Forget(ForgetOf("m", {"a0"}), {}), IsOk())
+        << "the tenant's own erasures have places too";
+    own_done = true;
+  });
+  ForgetInput forget = ForgetOf("m", {"a0"});
+  forget.tenant = std::string("b");
+  EXPECT_THAT(service->Forget(forget, {}), IsOk());
+  EXPECT_THAT(service->ListCertificates("b", "", {}), IsOk());
+  const auto asked = service->CreateErasureRequest(
+      {.tenant = "b", .identities = {{.type = "", .value = "somebody"}}}, {});
+  ASSERT_THAT(asked, IsOk());
+  service->RunDueErasures();
+  EXPECT_EQ(service->GetErasureRequest("b", asked->id)->state, ErasureState::kCompleted);
+  EXPECT_FALSE(own_done);
+  door.Open();
+  own.join();
+  for (std::thread& writer : writers) writer.join();
+}
+
+TEST(WriteTicketTest, PlacesAreKeptForErasuresAndTheServerItself) {
+  using Use = WriteTickets::Use;
+  WriteTickets tickets(16, 8);
+  std::vector<WriteTicket> taken;
+  const auto take = [&](Use use, const std::string& tenant) {
+    auto ticket = tickets.Take(use, tenant);
+    if (!ticket.ok()) return false;
+    taken.push_back(*std::move(ticket));
+    return true;
+  };
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(take(Use::kCall, "a"));
+  EXPECT_FALSE(take(Use::kCall, "a")) << "of one tenant";
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(take(Use::kCall, absl::StrCat("b", i)));
+  EXPECT_FALSE(take(Use::kCall, "c")) << "the rest is for erasures";
+  EXPECT_TRUE(take(Use::kErasure, "a"));
+  EXPECT_TRUE(take(Use::kErasure, "c"));
+  EXPECT_FALSE(take(Use::kErasure, "c"));
+  EXPECT_TRUE(take(Use::kOwn, "c"));
+  EXPECT_EQ(tickets.taken(), 17);
+  taken.clear();
+  EXPECT_EQ(tickets.taken(), 0);
+  for (int i = 0; i < 12; ++i) EXPECT_TRUE(take(Use::kErasure, "a"));
+  EXPECT_FALSE(take(Use::kErasure, "a"));
+  EXPECT_FALSE(take(Use::kCall, "a"));
+}
+
 TEST(ConcurrencyTest, EveryReaderSeesOneWholeState) {
   Harness service;
   service.MakeMemory("m", 4);

@@ -186,10 +186,51 @@ TEST_F(ServiceQuotaTest, RatesOfEachKind) {
   EXPECT_THAT(service_->Evict(EvictOf("m", 3), {}), RefusedBy("erasures"));
   EXPECT_THAT(service_->Edit(EditOf("m", {MakeToken("a3", 0.5, 0.5)}), {}), RefusedBy("erasures"));
   EXPECT_THAT(service_->DeleteMemory("t", "m", {}), RefusedBy("erasures"));
+  EXPECT_THAT(service_->Discover("t", {{.type = "", .value = "somebody"}}, {}),
+              RefusedBy("erasures"));
   // Nothing is kept about names that no tenant has.
   EXPECT_THAT(
       service_->Forget({.tenant = "nobody", .memory = "m", .target = ForgetEverything{}}, {}),
       HasCode(kNotFound));
+}
+
+// Only what was done counts.
+TEST_F(ServiceQuotaTest, WhatIsRefusedCostsNothingOfARate) {
+  service_.MakeMemory("m");
+  service_.options().tenant.now = [] { return absl::FromUnixSeconds(2'000'000'000); };
+  service_.Restart();
+  const QueryInput query{.tenant = "t", .memory = "m", .queries = {{0.0, 0.0}}};
+  const QueryInput elsewhere{.tenant = "t", .memory = "nowhere", .queries = {{0.0, 0.0}}};
+  QuotaSettings settings{.defaults = With(Quota::kQueries, 1)};
+  settings.defaults[Quota::kInserts] = 1;
+  settings.defaults[Quota::kErasures] = 1;
+  service_->quotas().Set(settings);
+  EXPECT_THAT(Insert(Spiral(2)), IsOk());
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_THAT(service_->Query(elsewhere, {}), HasCode(kNotFound));
+    EXPECT_THAT(service_->Forget(ForgetOf("nowhere", {"a"}), {}), HasCode(kNotFound));
+  }
+  EXPECT_THAT(service_->Query(query, {}), IsOk());
+  EXPECT_THAT(service_->Query(query, {}), IsOk());
+  EXPECT_THAT(service_->Query(query, {}), RefusedBy("queries"));
+  EXPECT_THAT(service_->Forget(ForgetOf("m", {"a0"}), {}), IsOk());
+  EXPECT_THAT(Insert(Spiral(1, "b")), RefusedBy("inserts"));
+
+  settings.defaults[Quota::kInserts] = 2;
+  settings.defaults[Quota::kTokens] = 2;
+  service_.Restart();
+  service_->quotas().Set(settings);
+  for (int i = 0; i < 5; ++i) EXPECT_THAT(Insert(Spiral(4, "c")), RefusedBy("tokens"));
+  FailOnce(service_, "InsertTokens", absl::ResourceExhaustedError("full"));
+  EXPECT_THAT(Insert(Spiral(1, "d")), HasCode(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(Insert(Spiral(1, "d")), IsOk());
+  // What its caller gave up has been worked on.
+  const CallOptions gone{.still_wanted = [] { return absl::CancelledError("gone"); }};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(service_->Insert("t", "m", Spiral(2, "e"), gone).status(),
+                HasCode(absl::StatusCode::kCancelled));
+  }
+  EXPECT_THAT(Insert(Spiral(1, "e")), RefusedBy("inserts"));
 }
 
 }  // namespace
