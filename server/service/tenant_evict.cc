@@ -94,6 +94,7 @@ absl::StatusOr<EvictReply> Tenant::Evict(const EvictInput& input, const CallOpti
                                    .erased = handles.size(),
                                    .held = choice.held},
                         .request_id = reply.request_id,
+                        .still_wanted = call.still_wanted,
                         .selection = audit::Selection{.budget = input.budget,
                                                       .reserve = reply.reserve,
                                                       .surplus = reply.surplus,

@@ -1,8 +1,12 @@
 // Tenant: inserting and describing.
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 #include "server/service/insert.h"
@@ -12,6 +16,37 @@
 #include "server/service/validate.h"
 
 namespace lethe::service {
+namespace {
+
+// Tokens that are appended before it is asked whether anybody waits for the call. Each part costs
+// the proof of a state, so where they take little time there are few.
+constexpr size_t kFirstPart = 256;
+constexpr absl::Duration kShort = absl::Milliseconds(50);
+constexpr absl::Duration kLong = absl::Seconds(1);
+
+absl::Status AppendInParts(MemoryState& state,
+                           std::span<const AcceptedToken> tokens,
+                           const CallOptions& call) {
+  size_t part = kFirstPart;
+  while (!tokens.empty()) {
+    const size_t count = std::min(part, tokens.size());
+    const absl::Time begin = absl::Now();
+    if (absl::Status status = state.Append(tokens.first(count)); !status.ok()) {
+      if (absl::IsInternal(status)) return status;  // a state that cannot be proven
+      // Every token passed the core's own validation a moment ago.
+      return absl::InternalError(absl::StrCat("checked tokens were refused: ", status.message()));
+    }
+    if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
+    const absl::Duration took = absl::Now() - begin;
+    if (took < kShort) part *= 4;
+    if (took > kLong) part = std::max<size_t>(1, part / 4);
+    tokens = tokens.subspan(count);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<InsertReply>> Tenant::Insert(
     absl::string_view memory_name,
     std::vector<std::vector<TokenInput>> batches,
@@ -32,11 +67,7 @@ absl::StatusOr<std::vector<InsertReply>> Tenant::Insert(
     // Whatever ends this call before the store has committed, an exception included, must not leave
     // a state behind that differs from the stored rows.
     absl::Cleanup drop_state = [&memory] { memory->state.reset(); };
-    if (absl::Status status = memory->state->Append(plan.accepted); !status.ok()) {
-      if (absl::IsInternal(status)) return status;  // a state that cannot be proven
-      // Every token passed the core's own validation a moment ago.
-      return absl::InternalError(absl::StrCat("checked tokens were refused: ", status.message()));
-    }
+    LETHE_RETURN_IF_ERROR(AppendInParts(*memory->state, plan.accepted, call));
     const uint64_t next_handle = plan.accepted.back().handle + 1;
     std::vector<store::TokenRow> rows;
     rows.reserve(plan.accepted.size());

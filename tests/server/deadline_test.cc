@@ -94,5 +94,64 @@ TEST(DeadlineTest, AChangeWhoseCallerLeftWhileItWaitedIsNotBegun) {
   EXPECT_EQ(service->GetTenant("t")->certificate_count, 2 * Changes().size());
 }
 
+// Solving can take longer than its caller waits: it is asked once more before anything is stored.
+TEST(DeadlineTest, AChangeWhoseCallerLeftWhileItWasSolvedIsNotStored) {
+  Harness service;
+  bool solved = false;
+  service.options().tenant.update_fault = [&solved] {
+    solved = true;
+    return absl::OkStatus();
+  };
+  service.Restart();
+  service.MakeMemory("m");
+  service.Insert("m", Spiral(8));
+  const std::string digest = service.Digest("m");
+  const CallOptions call{.still_wanted = [&solved] {
+    return solved ? absl::CancelledError("the caller is gone") : absl::OkStatus();
+  }};
+  for (const auto& [name, change] : Changes()) {
+    const std::string what = name;
+    if (what != "Insert" && what != "Forget" && what != "Evict" && what != "Edit" &&
+        what != "DeleteMemory") {
+      continue;
+    }
+    SCOPED_TRACE(name);
+    ASSERT_EQ(service.Forget("m", {"nobody"}).erased, 0u);  // loads the state again
+    solved = false;
+    EXPECT_THAT(change(*service, call), HasCode(absl::StatusCode::kCancelled));
+    EXPECT_TRUE(solved);
+    EXPECT_EQ(service.Digest("m"), digest);
+  }
+  service.Restart();
+  EXPECT_EQ(service.Digest("m"), digest);
+  EXPECT_EQ(Tokens(service, "m"), 8u);
+  EXPECT_EQ(service->GetTenant("t")->certificate_count, 0u);
+}
+
+// A batch is appended in parts, and its caller leaves after the first of them.
+TEST(DeadlineTest, AnInsertThatTakesLongEndsBetweenItsParts) {
+  Harness service;
+  int parts = 0;
+  service.options().tenant.update_fault = [&parts] {
+    ++parts;
+    return absl::OkStatus();
+  };
+  service.Restart();
+  service.MakeMemory("m", 5);
+  const CallOptions call{.still_wanted = [&parts] {
+    return parts > 0 ? absl::CancelledError("the caller is gone") : absl::OkStatus();
+  }};
+  EXPECT_THAT(service->Insert("t", "m", Spiral(300), call).status(),
+              HasCode(absl::StatusCode::kCancelled));
+  EXPECT_EQ(parts, 1);
+  EXPECT_EQ(Tokens(service, "m"), 0u);
+  parts = 0;
+  service.Insert("m", Spiral(300));
+  EXPECT_EQ(parts, 2);
+  const std::string digest = service.Digest("m");
+  service.Restart();
+  EXPECT_EQ(service.Digest("m"), digest) << "the parts change no bit";
+}
+
 }  // namespace
 }  // namespace lethe::service
