@@ -192,6 +192,9 @@ void AddErasures(const service::OpenErasureCounts& counts, Families& out) {
             Number(counts.overdue));
   out.Gauge("lethe_erasure_callbacks_owed", "Erasure requests that owe somebody a callback.",
             Number(counts.callbacks));
+  out.Gauge("lethe_erasure_tenants_unknown",
+            "Tenants that could not be read at the start; their requests are in none of these.",
+            Number(counts.unknown_tenants));
 }
 
 void AddCounters(const service::ServiceCounters& counters, Families& out) {
@@ -220,6 +223,14 @@ void AddCounters(const service::ServiceCounters& counters, Families& out) {
   out.Counter("lethe_failed_checks_total",
               "States that the independent check or a refit refused; they are not served.",
               Number(counters.failed_checks));
+  std::vector<Families::Sample> ends;
+  const std::array<const char*, service::kErasureEnds> states = {"completed", "denied", "cancelled",
+                                                                 "failed"};
+  for (size_t i = 0; i < states.size(); ++i) {
+    ends.push_back({{{"state", states[i]}}, Number(counters.erasures_ended[i])});
+  }
+  out.Counters("lethe_erasure_requests_ended_total", "Erasure requests that came to their end.",
+               ends);
   out.Counter("lethe_tokens_inserted_total", "Tokens that were inserted.",
               Number(counters.inserted));
   out.Counter("lethe_tokens_erased_total", "Tokens that were erased, evicted or replaced.",

@@ -15,6 +15,7 @@ namespace lethe::service {
 
 inline constexpr size_t kVerdicts = 4;
 inline constexpr size_t kQuotas = 7;
+inline constexpr size_t kErasureEnds = 4;
 
 struct ServiceCounters {
   using Count = std::atomic<uint64_t>;
@@ -30,8 +31,9 @@ struct ServiceCounters {
   Count failed_checks = 0;  // of the independent check, or of a comparison with a refit
   Count inserted = 0;       // tokens
   Count erased = 0;         // tokens, those that an edit replaced included
-  Count queries = 0;        // that were answered, not calls
-  Count certificates = 0;   // appended to logs
+  std::array<Count, kErasureEnds> erasures_ended = {};  // by ErasureState, from kCompleted
+  Count queries = 0;                                    // that were answered, not calls
+  Count certificates = 0;                               // appended to logs
   std::atomic<int64_t> last_append_micros = 0;     // Unix time of the last of them; 0: none yet
   std::array<Count, kQuotas> quota_refusals = {};  // by Quota (quotas.h)
 

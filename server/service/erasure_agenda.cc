@@ -4,6 +4,14 @@
 #include <mutex>
 
 namespace lethe::service {
+namespace {
+
+constexpr absl::Duration kFirstPause = absl::Seconds(5);
+constexpr absl::Duration kLongestPause = absl::Minutes(5);
+// Numbers of cases begin with 1.
+constexpr uint64_t kUnknown = 0;
+
+}  // namespace
 
 void ErasureAgenda::Take(const std::string& name,
                          const Tenant& tenant,
@@ -57,19 +65,43 @@ void ErasureAgenda::Put(const std::string& name, const store::OpenCase& item) {
     tenant.cases[item.number] = item;
     Give(name, tenant, item);
   }
+  tenant.pause = absl::ZeroDuration();
   if (tenant.cases.empty()) tenants_.erase(name);
   ++version_;
   changed_.notify_all();
 }
 
-void ErasureAgenda::Postpone(const std::string& name, int64_t until_micros) {
+void ErasureAgenda::PutUnknown(const std::string& name, int64_t now_micros) {
+  Put(name, {.number = kUnknown,
+             .state = store::CaseState::kReleased,
+             .wake_micros = now_micros + absl::ToInt64Microseconds(kFirstPause),
+             .callback_micros = std::nullopt});
+}
+
+void ErasureAgenda::Postpone(const std::string& name, int64_t now_micros) {
   MutexLock lock(mutex_);
   const auto found = tenants_.find(name);
   if (found == tenants_.end()) return;
   Tenant& tenant = found->second;
   for (const auto& [number, item] : tenant.cases) Take(name, tenant, item);
-  tenant.not_before = until_micros;
+  tenant.pause = std::clamp(2 * tenant.pause, kFirstPause, kLongestPause);
+  tenant.not_before = now_micros + absl::ToInt64Microseconds(tenant.pause);
   for (const auto& [number, item] : tenant.cases) Give(name, tenant, item);
+}
+
+void ErasureAgenda::PostponeOne(const std::string& name, uint64_t number, int64_t now_micros) {
+  MutexLock lock(mutex_);
+  const auto found = tenants_.find(name);
+  if (found == tenants_.end()) return;
+  Tenant& tenant = found->second;
+  const auto item = tenant.cases.find(number);
+  if (item == tenant.cases.end()) return;
+  const int64_t until = now_micros + absl::ToInt64Microseconds(kLongestPause);
+  Take(name, tenant, item->second);
+  for (std::optional<int64_t>* time : {&item->second.wake_micros, &item->second.callback_micros}) {
+    if (time->has_value()) *time = std::max(**time, until);
+  }
+  Give(name, tenant, item->second);
 }
 
 size_t ErasureAgenda::Open(const std::string& name) const {
@@ -105,6 +137,7 @@ OpenErasureCounts ErasureAgenda::Counts(int64_t now_micros) const {
   OpenErasureCounts counts;
   for (const auto& [name, tenant] : tenants_) {
     for (const auto& [number, item] : tenant.cases) {
+      if (number == kUnknown) ++counts.unknown_tenants;
       if (item.callback_micros.has_value()) ++counts.callbacks;
       const auto state = static_cast<ErasureState>(item.state);
       if (IsFinal(state)) continue;

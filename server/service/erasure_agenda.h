@@ -38,8 +38,15 @@ class ErasureAgenda {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // One of them, which wants nothing any more when it has neither of the times.
   void Put(const std::string& tenant, const store::OpenCase& item) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Until then nothing of the tenant is worked on: it could not be opened, or its store fails.
-  void Postpone(const std::string& tenant, int64_t until_micros) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A tenant that cannot be read: what it wants is not known before it can be opened, which is
+  // tried after a pause.
+  void PutUnknown(const std::string& tenant, int64_t now_micros) ABSL_LOCKS_EXCLUDED(mutex_);
+  // For a while nothing of the tenant is worked on: it could not be opened, or its store fails.
+  // Five seconds at first, twice as long each time until something changes, five minutes at most.
+  void Postpone(const std::string& tenant, int64_t now_micros) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Likewise of this one alone, which keeps the others up no longer.
+  void PostponeOne(const std::string& tenant, uint64_t number, int64_t now_micros)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Requests of the tenant that have not come to their end.
   size_t Open(const std::string& tenant) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -61,6 +68,7 @@ class ErasureAgenda {
   struct Tenant {
     std::map<uint64_t, store::OpenCase> cases;
     int64_t not_before = 0;
+    absl::Duration pause = absl::ZeroDuration();  // the last one
   };
   using Place = std::tuple<int64_t, std::string, uint64_t>;
 

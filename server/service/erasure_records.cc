@@ -236,12 +236,6 @@ std::string HashOfSubject(IdentityFormat format, absl::string_view subject) {
   return {};
 }
 
-bool Names(const Identity& identity, absl::string_view subject) {
-  return identity.format == IdentityFormat::kRaw
-             ? identity.value == subject
-             : identity.value == HashOfSubject(identity.format, subject);
-}
-
 std::string ContentOf(const ErasureRequestInput& input) {
   const auto append_time = [](std::string& out, const std::optional<absl::Time>& time) {
     AppendByte(out, time.has_value() ? 1 : 0);

@@ -102,8 +102,6 @@ ForgetSeed SeedOf(absl::string_view secret,
                   uint32_t identity,
                   uint32_t round);
 
-// Whether the identity names this subject.
-bool Names(const Identity& identity, absl::string_view subject);
 // Lower-case hex; empty for kRaw.
 std::string HashOfSubject(IdentityFormat format, absl::string_view subject);
 

@@ -34,6 +34,9 @@ struct ErasureOptions {
   int attempts = 60;
   absl::Duration first_retry = absl::Seconds(1);
   absl::Duration longest_retry = absl::Hours(1);
+  // After a restore that lost holds no open request is worked on for so long, so that the holds can
+  // be placed again first.
+  absl::Duration after_lost_holds = absl::Hours(24);
 };
 
 // How an identity is written. The hashes are of the subject's bytes, in lower-case hex digits.
@@ -170,6 +173,8 @@ struct OpenErasureCounts {
   uint64_t due_soon = 0;  // less than a quarter of their time is left
   uint64_t overdue = 0;
   uint64_t callbacks = 0;  // requests that owe one
+  // Could not be read when the server started, so that nobody knows what is open there.
+  uint64_t unknown_tenants = 0;
 };
 
 }  // namespace lethe::service

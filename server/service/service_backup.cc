@@ -120,7 +120,7 @@ absl::StatusOr<std::string> Service::MakeBackup(
   std::string vkey;
   {
     LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket,
-                           WriteTicket::Take(&writes_, options_.max_waiting_writes));
+                           writes_.Take(WriteTickets::Use::kCall, tenant));
     LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                            Find("tenant", tenant, TenantRegistry::Use::kRead, call));
     LETHE_RETURN_IF_ERROR(ballast_->Admit(FileBytes(directory_->tenant_path(tenant))));
@@ -296,21 +296,29 @@ absl::StatusOr<RestoreReply> Service::PutBack(const audit::BackupManifest& manif
   const std::optional<store::TenantGlance> there =
       store::GlanceAtTenant(directory_->tenant_path(manifest.tenant), directory_->vault_path());
   if (there.has_value() && there->record.uid != manifest.uid) return AnotherTenant();
+  const store::SqliteTenantOptions store_options{.vault = options_.tenant.vault,
+                                                 .kms = options_.tenant.kms,
+                                                 .keys = options_.tenant.keys,
+                                                 .expected_name = manifest.tenant};
+  const int64_t held_back_until =
+      NowMicros() + absl::ToInt64Microseconds(options_.tenant.erasures.after_lost_holds);
   const absl::Status replaced =
       directory_->ReplaceTenant(manifest.tenant, [&](const std::string& folder) -> absl::Status {
         const std::string path = absl::StrCat(folder, "/tenant.db");
         if (std::rename(copy.c_str(), path.c_str()) != 0) {
           return SystemError(errno, "move it", copy);
         }
-        LETHE_ASSIGN_OR_RETURN(report, store::RestoreTenantStore(folder,
-                                                                 {.vault = options_.tenant.vault,
-                                                                  .kms = options_.tenant.kms,
-                                                                  .keys = options_.tenant.keys,
-                                                                  .expected_name = manifest.tenant},
-                                                                 certify));
+        LETHE_ASSIGN_OR_RETURN(
+            report, store::RestoreTenantStore(folder, store_options, certify, held_back_until));
         return absl::OkStatus();
       });
   LETHE_RETURN_IF_ERROR(replaced);
+  if (const absl::Status noted = store::FinishRestore(store_options, report); !noted.ok()) {
+    // The tenant is back all the same; the next restore counts again what this one said is lost.
+    options_.tenant.log->Write(
+        LogLevel::kWarning, "restore_not_noted",
+        {{"tenant", manifest.tenant}, {"message", std::string(noted.message())}});
+  }
   reply.copy_size = report.copy_size;
   reply.reapplied = report.reapplied;
   reply.removed = report.removed;

@@ -15,9 +15,6 @@ namespace {
 
 // How long the thread sleeps at most; a change wakes it.
 constexpr absl::Duration kLongestNap = absl::Seconds(30);
-// A tenant that cannot be opened, or whose store fails, is left alone for so long. What can be
-// written down has a time of its own (Tenant::NoteFailure).
-constexpr absl::Duration kTenantPause = absl::Seconds(5);
 
 absl::Status CheckCaseId(const std::string& id) {
   const bool good =
@@ -27,35 +24,38 @@ absl::Status CheckCaseId(const std::string& id) {
 
 }  // namespace
 
-absl::StatusOr<Service::Turn> Service::TakeTurn(const std::string& tenant,
+absl::StatusOr<Service::Turn> Service::TakeTurn(WriteTickets::Use kind,
+                                                const std::string& tenant,
                                                 TenantRegistry::Use use,
                                                 const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(WriteTicket ticket,
-                         WriteTicket::Take(&writes_, options_.max_waiting_writes));
+  LETHE_ASSIGN_OR_RETURN(WriteTicket ticket, writes_.Take(kind, tenant));
   LETHE_ASSIGN_OR_RETURN(TenantHold found, Find("tenant", tenant, use, call));
   return Turn{.ticket = std::move(ticket), .tenant = std::move(found)};
 }
 
 absl::StatusOr<ErasureRequestInfo> Service::CreateErasureRequest(const ErasureRequestInput& input,
                                                                  const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(TakeRate(Quota::kErasures, input.tenant, 1));
-  LETHE_ASSIGN_OR_RETURN(const Turn turn,
-                         TakeTurn(input.tenant, TenantRegistry::Use::kWrite, call));
-  return turn.tenant->CreateErasureRequest(input, call);
+  return AtRate(Quota::kErasures, input.tenant, 1, [&]() -> absl::StatusOr<ErasureRequestInfo> {
+    LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kErasure, input.tenant,
+                                                     TenantRegistry::Use::kWrite, call));
+    return turn.tenant->CreateErasureRequest(input, call);
+  });
 }
 
 absl::StatusOr<ErasureRequestInfo> Service::GetErasureRequest(const std::string& tenant,
                                                               const std::string& id,
                                                               const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckCaseId(id));
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kCall, tenant,
+                                                   TenantRegistry::Use::kRead, call));
   return turn.tenant->GetErasureRequest(id);
 }
 
 absl::StatusOr<ErasureRequestInfo> Service::FindErasureRequest(const std::string& tenant,
                                                                const std::string& key,
                                                                const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kCall, tenant,
+                                                   TenantRegistry::Use::kRead, call));
   return turn.tenant->FindErasureRequest(key);
 }
 
@@ -64,7 +64,8 @@ absl::StatusOr<Page<ErasureRequestInfo>> Service::ListErasureRequests(
     std::optional<ErasureState> state,
     const PageRequest& page,
     const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kCall, tenant,
+                                                   TenantRegistry::Use::kRead, call));
   return turn.tenant->ListErasureRequests(state, page);
 }
 
@@ -72,7 +73,8 @@ absl::StatusOr<ErasureRequestInfo> Service::CancelErasureRequest(const std::stri
                                                                  const std::string& id,
                                                                  const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckCaseId(id));
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kErasure, tenant,
+                                                   TenantRegistry::Use::kRead, call));
   return turn.tenant->CancelErasureRequest(id);
 }
 
@@ -82,7 +84,8 @@ absl::StatusOr<ErasureRequestInfo> Service::ExtendErasureRequest(const std::stri
                                                                  const std::string& reason,
                                                                  const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckCaseId(id));
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kErasure, tenant,
+                                                   TenantRegistry::Use::kRead, call));
   return turn.tenant->ExtendErasureRequest(id, due, reason);
 }
 
@@ -91,19 +94,24 @@ absl::StatusOr<std::vector<ErasureReceipt>> Service::TakeErasureReceipts(const s
                                                                          bool discard,
                                                                          const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckCaseId(id));
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kCall, tenant,
+                                                   TenantRegistry::Use::kRead, call));
   return turn.tenant->TakeErasureReceipts(id, discard);
 }
 
 absl::StatusOr<DiscoveryReply> Service::Discover(const std::string& tenant,
                                                  const std::vector<Identity>& identities,
                                                  const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
-  return AtLowPriority([&] { return turn.tenant->Discover(identities, call); });
+  return AtRate(Quota::kErasures, tenant, 1, [&]() -> absl::StatusOr<DiscoveryReply> {
+    LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kCall, tenant,
+                                                     TenantRegistry::Use::kRead, call));
+    return AtLowPriority([&] { return turn.tenant->Discover(identities, call); });
+  });
 }
 
 absl::StatusOr<HoldInfo> Service::PlaceHold(const HoldInput& input, const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(input.tenant, TenantRegistry::Use::kRead, call));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kErasure, input.tenant,
+                                                   TenantRegistry::Use::kRead, call));
   return turn.tenant->PlaceHold(input, call);
 }
 
@@ -111,7 +119,8 @@ absl::StatusOr<HoldInfo> Service::ReleaseHold(const std::string& tenant,
                                               const std::string& id,
                                               const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckCaseId(id));
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kErasure, tenant,
+                                                   TenantRegistry::Use::kRead, call));
   return turn.tenant->ReleaseHold(id);
 }
 
@@ -119,7 +128,8 @@ absl::StatusOr<Page<HoldInfo>> Service::ListHolds(const std::string& tenant,
                                                   bool released_too,
                                                   const PageRequest& page,
                                                   const CallOptions& call) {
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, call));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kCall, tenant,
+                                                   TenantRegistry::Use::kRead, call));
   return turn.tenant->ListHolds(released_too, page);
 }
 
@@ -132,10 +142,12 @@ bool Service::WorkOnNextErasure() {
     if (!agenda_->stopped()) return absl::OkStatus();
     return absl::CancelledError("the server stops");
   }};
+  bool opened = false;
   const absl::Status status = Guarded([&]() -> absl::Status {
     ballast_->Restore();
-    LETHE_ASSIGN_OR_RETURN(const Turn turn,
-                           TakeTurn(item->tenant, TenantRegistry::Use::kWrite, call));
+    LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kOwn, item->tenant,
+                                                     TenantRegistry::Use::kWrite, call));
+    opened = true;
     return turn.tenant->WorkOnErasure(item->number, call);
   });
   if (absl::IsNotFound(status) && !registry_.Contains(item->tenant)) {
@@ -144,7 +156,13 @@ bool Service::WorkOnNextErasure() {
     options_.tenant.log->Write(
         LogLevel::kWarning, "erasure_request_postponed",
         {{"tenant", item->tenant}, {"code", static_cast<int64_t>(status.code())}});
-    agenda_->Postpone(item->tenant, NowMicros() + absl::ToInt64Microseconds(kTenantPause));
+    // What can be written down has a time of its own (Tenant::NoteFailure). A store that fails
+    // fails for all; a row that is damaged, or an answer that is wrong, is of this request alone.
+    if (opened && (absl::IsDataLoss(status) || absl::IsInternal(status))) {
+      agenda_->PostponeOne(item->tenant, item->number, NowMicros());
+    } else {
+      agenda_->Postpone(item->tenant, NowMicros());
+    }
   }
   return true;
 }
@@ -178,9 +196,11 @@ std::vector<CallbackDelivery> Service::DueCallbacks(size_t limit) {
   std::vector<CallbackDelivery> due;
   for (const ErasureAgenda::Item& item : agenda_->DueCallbacks(NowMicros(), limit)) {
     if (due.size() >= limit) break;
+    bool opened = false;
     const absl::Status status = Guarded([&]() -> absl::Status {
-      LETHE_ASSIGN_OR_RETURN(const Turn turn,
-                             TakeTurn(item.tenant, TenantRegistry::Use::kRead, {}));
+      LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kOwn, item.tenant,
+                                                       TenantRegistry::Use::kRead, {}));
+      opened = true;
       LETHE_ASSIGN_OR_RETURN(std::vector<CallbackDelivery> of_request,
                              turn.tenant->DueCallbacks(item.number));
       std::ranges::move(of_request, std::back_inserter(due));
@@ -190,14 +210,19 @@ std::vector<CallbackDelivery> Service::DueCallbacks(size_t limit) {
     options_.tenant.log->Write(
         LogLevel::kWarning, "erasure_callbacks_postponed",
         {{"tenant", item.tenant}, {"code", static_cast<int64_t>(status.code())}});
-    agenda_->Postpone(item.tenant, NowMicros() + absl::ToInt64Microseconds(kTenantPause));
+    if (opened && (absl::IsDataLoss(status) || absl::IsInternal(status))) {
+      agenda_->PostponeOne(item.tenant, item.number, NowMicros());
+    } else {
+      agenda_->Postpone(item.tenant, NowMicros());
+    }
   }
   return due;
 }
 
 absl::Status Service::SettleCallback(const CallbackDelivery& delivery, CallbackOutcome outcome) {
   const std::string& tenant = delivery.request.tenant;
-  LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(tenant, TenantRegistry::Use::kRead, {}));
+  LETHE_ASSIGN_OR_RETURN(const Turn turn,
+                         TakeTurn(WriteTickets::Use::kOwn, tenant, TenantRegistry::Use::kRead, {}));
   return turn.tenant->SettleCallback(delivery.request.id, delivery.sequence, delivery.url_index,
                                      outcome);
 }

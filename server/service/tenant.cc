@@ -162,7 +162,10 @@ absl::Status Tenant::Begin() {
   log_unclean_ = true;
   keys_pending_ = true;
   named_epoch_.reset();
-  if (record.state != store::TenantState::kOpen) gone_.store(true);
+  if (record.state != store::TenantState::kOpen) {
+    gone_.store(true);
+    if (options_.agenda != nullptr) options_.agenda->Replace(record_.name, {});
+  }
   LETHE_RETURN_IF_ERROR(OpenLog(record.state == store::TenantState::kClosed));
   switch (record.state) {
     case store::TenantState::kClosed:

@@ -274,6 +274,12 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   };
   using MemoryPtr = std::shared_ptr<Memory>;
 
+  // An erasure request, for one of the erasures that it wants: what the certificate is made of, and
+  // what is known of the request once it is committed, which is in the same transaction.
+  struct ForRequest {
+    ForgetSeed seed;
+    std::function<store::CaseUpdate(uint64_t erased, const store::CertificateRecord&)> update;
+  };
   // A set of tokens to erase, what takes their place, and what the certificate says besides the
   // state.
   struct Erasure {
@@ -283,9 +289,10 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
     audit::ErasureCounts counts;
     std::string request_id;
     std::optional<std::string> subject;
-    std::optional<audit::Selection> selection;  // of an eviction
-    // Of a request that keeps them itself; random ones otherwise.
-    std::optional<ForgetSeed> seed = std::nullopt;
+    std::function<absl::Status()> still_wanted = {};  // asked once more before the commit
+    std::optional<audit::Selection> selection;        // of an eviction
+    // Null: of nobody who keeps its salts, which are random then.
+    const ForRequest* for_request = nullptr;
   };
   struct PreparedErasure {
     store::CertificateAppend certificate;
@@ -395,7 +402,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
 
   // Forget, with the lock taken and the input checked.
   absl::StatusOr<ForgetReply> ForgetHere(const ForgetInput& input,
-                                         const std::optional<ForgetSeed>& seed,
+                                         const ForRequest* for_request,
                                          const CallOptions& call)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::StatusOr<Resolved> Resolve(const Memory& memory, const ForgetInput& input)
@@ -544,8 +551,11 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   absl::Status Write(Asked& asked, bool personal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // Ends the request in this state: what is written, whom it is owed, what is kept of it.
   absl::Status End(Asked& asked, ErasureState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  // Ends the personal part, and destroys its key.
+  // Ends the personal part, in two steps: that it has ended is durable, and the worker knows that
+  // its key waits; the key is destroyed.
   absl::Status EndPersonal(Asked& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::Status WriteEndOfPersonal(Asked& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::Status EndKey(Asked& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status DestroyCaseKeys() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   void Tell(const store::CaseRecord& record) const;
   ErasureRequestInfo InfoOf(const Asked& asked) const;
@@ -553,22 +563,36 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
                                     const CallOptions& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
 
   enum class Step : uint8_t { kGoOn, kDone };
-  absl::StatusOr<Step> BeginErasure(uint64_t number, const CallOptions& call);
-  // The next memory above `cursor`, by name, which it moves there; kDone behind the last one.
-  absl::StatusOr<Step> EraseInNext(uint64_t number, std::string& cursor, const CallOptions& call);
-  absl::StatusOr<Step> EraseIdentity(Asked& asked,
-                                     const std::string& memory,
-                                     uint32_t identity,
-                                     const CallOptions& call,
-                                     bool& changed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  absl::Status AddForgotten(Asked& asked,
-                            const std::string& memory,
-                            const std::string& memory_uid,
+  // One way through all memories.
+  struct Walk {
+    std::string cursor;   // the memory that was looked at last
+    uint64_t holds = 0;   // holds_version_ when none of them was on the request
+    absl::Status failed;  // the first erasure that did
+  };
+  absl::StatusOr<Step> BeginErasure(uint64_t number, Walk& walk, const CallOptions& call);
+  // In the next memory, by name; kDone behind the last one. What fails there is noted in `walk`, so
+  // that it keeps nobody in the others.
+  absl::StatusOr<Step> EraseInNext(uint64_t number, Walk& walk, const CallOptions& call);
+  absl::StatusOr<Step> EraseInMemory(Asked& asked,
+                                     const std::string& name,
+                                     Walk& walk,
+                                     const CallOptions& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // By a Forget, with what the request then knows of it.
+  absl::Status EraseSubject(Asked& asked,
+                            const Memory& memory,
                             uint32_t identity,
-                            uint32_t round,
-                            const ForgetReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  absl::Status Deny(Asked& asked, const Matches& matches) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+                            const std::string& subject,
+                            const CallOptions& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Finishes the erasures of the request and notes the certificates that say so.
+  absl::Status NoteDestruction(Asked& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Ends it where a hold is on one of its subjects: kDone.
+  absl::StatusOr<Step> DenyIfHeld(Asked& asked, const CallOptions& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status CompleteErasure(uint64_t number);
+  // Of a request of which something is damaged: with `failure` set where it can only be ended.
+  absl::StatusOr<Asked> ReadWhatIsLeft(store::CaseRecord record)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // After a failure: when it is tried again, or that it is given up.
   absl::Status NoteFailure(uint64_t number, const absl::Status& failure);
 
@@ -586,8 +610,9 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   bool log_unclean_ ABSL_GUARDED_BY(writer_) = true;
   // Keys of erased rows may wait to be destroyed, for the same two reasons.
   bool keys_pending_ ABSL_GUARDED_BY(writer_) = true;
-  // The holds in force, by the keyed hash of their subject.
+  // The holds in force, by the keyed hash of their subject; and how often they may have changed.
   std::map<store::HoldKey, std::vector<std::string>> holds_ ABSL_GUARDED_BY(writer_);
+  uint64_t holds_version_ ABSL_GUARDED_BY(writer_) = 0;
   // A step failed because the disk was full, since the last EnsureStore.
   bool disk_full_ ABSL_GUARDED_BY(writer_) = false;
   // The largest epoch that a certificate names, as far as it matters; not known after an opening.

@@ -113,6 +113,7 @@ absl::StatusOr<store::EraseResult> Tenant::Commit(Memory& memory,
                                                   MakeAnswer make_answer,
                                                   PreparedErasure& prepared) {
   LETHE_ASSIGN_OR_RETURN(prepared, Prepare(memory, erasure));
+  if (erasure.still_wanted) LETHE_RETURN_IF_ERROR(erasure.still_wanted());
   const Answer answer = make_answer(prepared);
   store::EraseRequest erase;
   erase.memory_uid = memory.uid;
@@ -120,6 +121,9 @@ absl::StatusOr<store::EraseResult> Tenant::Commit(Memory& memory,
   erase.replacements = ToRows(erasure.replacements);
   erase.certificate = prepared.certificate;
   if (!request.id.empty()) erase.request = MakeRequest(request, memory.uid, answer, NowMicros());
+  if (erasure.for_request != nullptr) {
+    erase.update = erasure.for_request->update(erasure.counts.erased, prepared.certificate.record);
+  }
   const absl::StatusOr<store::EraseResult> result = store_->EraseTokens(erase);
   if (!result.ok()) return StoreFailed(&memory, result.status());
   CountAppend();
@@ -205,14 +209,13 @@ absl::StatusOr<Tenant::PreparedErasure> Tenant::Prepare(Memory& memory, const Er
   const int64_t now = NowMicros();
   audit::CertificateBody body = BaseBody(record_.log_origin, *head, erasure.kind, now);
   body.stores = StoresOfErasure();
-  const audit::Salt request_salt =
-      erasure.seed.has_value() ? erasure.seed->request_salt : audit::RandomSalt();
+  const ForgetSeed* seed = erasure.for_request == nullptr ? nullptr : &erasure.for_request->seed;
+  const audit::Salt request_salt = seed != nullptr ? seed->request_salt : audit::RandomSalt();
   prepared.receipt.request_salt = Bytes(request_salt);
   body.request_commitment =
       audit::RequestCommitment(request_salt, record_.name, erasure.request_id);
   if (erasure.subject.has_value()) {
-    const audit::Salt subject_salt =
-        erasure.seed.has_value() ? erasure.seed->subject_salt : audit::RandomSalt();
+    const audit::Salt subject_salt = seed != nullptr ? seed->subject_salt : audit::RandomSalt();
     prepared.receipt.subject_salt = Bytes(subject_salt);
     body.subject_commitment =
         audit::SubjectCommitment(subject_salt, record_.name, *erasure.subject);
@@ -251,6 +254,7 @@ absl::StatusOr<store::EraseResult> Tenant::CommitDeletion(Memory& memory,
   request.memory_uid = memory.uid;
   if (erasure.has_value()) {
     LETHE_ASSIGN_OR_RETURN(PreparedErasure prepared, Prepare(memory, *erasure));
+    if (erasure->still_wanted) LETHE_RETURN_IF_ERROR(erasure->still_wanted());
     certificate_id = prepared.certificate.record.id;
     request.certificate = std::move(prepared.certificate);
   }
@@ -302,7 +306,8 @@ absl::StatusOr<DeleteMemoryReply> Tenant::DeleteMemory(absl::string_view name,
     erasure = Erasure{.handles = {all.begin(), all.end()},
                       .counts = {.matched = all.size(), .erased = all.size()},
                       .request_id = audit::RandomUid(),
-                      .subject = std::nullopt};
+                      .subject = std::nullopt,
+                      .still_wanted = call.still_wanted};
   }
   absl::StatusOr<store::EraseResult> result =
       CommitDeletion(*memory, erasure, reply.certificate_id);

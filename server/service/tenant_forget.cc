@@ -87,11 +87,11 @@ absl::StatusOr<ForgetReply> Tenant::Forget(const ForgetInput& input, const CallO
   LETHE_RETURN_IF_ERROR(CheckForget(input));
   MutexLock lock(writer_);
   LETHE_RETURN_IF_ERROR(EnsureStore());
-  return ForgetHere(input, std::nullopt, call);
+  return ForgetHere(input, nullptr, call);
 }
 
 absl::StatusOr<ForgetReply> Tenant::ForgetHere(const ForgetInput& input,
-                                               const std::optional<ForgetSeed>& seed,
+                                               const ForRequest* for_request,
                                                const CallOptions& call) {
   const Request request{
       .id = input.request_id, .memory = input.memory, .content = ContentOf(input)};
@@ -129,7 +129,8 @@ absl::StatusOr<ForgetReply> Tenant::ForgetHere(const ForgetInput& input,
                              .already_erased = reply.already_erased,
                              .held = reply.held},
                   .request_id = reply.request_id,
-                  .seed = seed};
+                  .still_wanted = call.still_wanted,
+                  .for_request = for_request};
   if (const auto* subject = std::get_if<ForgetSubject>(&input.target)) {
     erasure.subject = subject->subject;
   }

@@ -1,4 +1,5 @@
 // Tenant: legal holds, and what they keep.
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -26,6 +27,7 @@ absl::Status CheckHold(const HoldInput& input) {
 
 absl::Status Tenant::LoadHolds() {
   LETHE_ASSIGN_OR_RETURN(std::vector<store::HeldSubject> held, store_->ListHeldSubjects());
+  ++holds_version_;
   holds_.clear();
   for (store::HeldSubject& subject : held) {
     holds_[subject.key].push_back(std::move(subject.hold_id));
@@ -133,7 +135,10 @@ absl::StatusOr<HoldInfo> Tenant::PlaceHold(const HoldInput& input, const CallOpt
   creation.subject = input.subject;
   creation.request = KeyRecord(kHoldDomain, input.idempotency_key, content, creation.record);
   LETHE_ASSIGN_OR_RETURN(const store::CaseRecord record, CreateCase(creation));
-  holds_[store_->HoldKeyOf(input.subject)].push_back(record.id);
+  ++holds_version_;
+  std::vector<std::string>& of_subject = holds_[store_->HoldKeyOf(input.subject)];
+  // Where the store was opened again on the way it is there.
+  if (std::ranges::find(of_subject, record.id) == of_subject.end()) of_subject.push_back(record.id);
   options_.log->Write(LogLevel::kInfo, "hold_placed",
                       {{"tenant", record_.name}, {"hold", record.id}});
   return HoldInfoOf(record);
@@ -145,17 +150,21 @@ absl::StatusOr<HoldInfo> Tenant::ReleaseHold(absl::string_view id) {
   LETHE_ASSIGN_OR_RETURN(store::CaseRecord record, ReadCase(id, store::CaseKind::kHold));
   if (record.state == store::CaseState::kHeld) {
     record.state = store::CaseState::kReleased;
+    record.wake_micros = NowMicros();  // until the key is destroyed
     record.facts = EncodeFacts(HoldFacts{.release_micros = NowMicros()});
     LETHE_RETURN_IF_ERROR(WriteCase([&] {
       return store_->UpdateCase({.record = record, .personal = {}, .end_personal = true});
     }));
     record.personal = false;
+    Tell(record);
     if (const absl::Status loaded = LoadHolds(); !loaded.ok()) return StoreFailed(nullptr, loaded);
     options_.log->Write(LogLevel::kInfo, "hold_released",
                         {{"tenant", record_.name}, {"hold", record.id}});
   }
-  // Also what an earlier call left.
+  // Also what an earlier call left; what this one leaves the worker does.
   LETHE_RETURN_IF_ERROR(DestroyCaseKeys());
+  record.wake_micros.reset();
+  Tell(record);
   return HoldInfoOf(record);
 }
 

@@ -1,14 +1,16 @@
 // Tenant: what the server does about an erasure request.
 //
 // A request goes through its memories in the order of their names, and forgets each of its
-// identities in each of them once, by the ordinary Forget. The Forget's request id follows from the
-// secret of the request (SeedOf), so that one which a crash cut off is found again with its answer,
-// and is not done twice. Between memories the writer's lock is given up. What stands in the store
-// is true at every moment; the steps below read it anew each time.
+// identities in each of them by the ordinary Forget. What it then knows of that (counts, the
+// certificate) is written in the transaction of the erasure, so that it is certified once, whatever
+// comes between. Between memories the writer's lock is given up. What stands in the store is true
+// at every moment; the steps below read it anew each time.
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "audit/encoding.h"
@@ -21,8 +23,8 @@
 namespace lethe::service {
 namespace {
 
-// Subjects of one memory that one identity names: one, unless somebody made a collision of hashes.
-constexpr uint32_t kMaxRounds = 64;
+// Subjects that are hashed between two looks at whether anybody waits for it.
+constexpr size_t kLookEvery = 4096;
 constexpr absl::Duration kFirstCallbackRetry = absl::Minutes(1);
 constexpr absl::Duration kLongestCallbackRetry = absl::Hours(6);
 
@@ -32,20 +34,37 @@ absl::Duration Backoff(absl::Duration first, absl::Duration longest, uint32_t at
   return std::min(pause, longest);
 }
 
-// A subject of which there are tokens and which the identity names; the least of them.
-std::optional<std::string> Match(const MemoryState& state, const Identity& identity) {
-  std::optional<std::string> match;
-  if (identity.format == IdentityFormat::kRaw) {
-    if (state.CountOf(identity.value) > 0) match = identity.value;
-    return match;
-  }
-  state.VisitSubjects([&](absl::string_view subject, uint64_t) {
-    if (Names(identity, subject) && (!match.has_value() || subject < *match)) {
-      match = std::string(subject);
+// Of each identity the subjects that it names and of which there are tokens, in order: one, unless
+// somebody made a collision of hashes.
+absl::StatusOr<std::vector<std::vector<std::string>>> SubjectsOf(
+    const MemoryState& state,
+    const std::vector<Identity>& identities,
+    const CallOptions& call) {
+  std::vector<std::vector<std::string>> subjects(identities.size());
+  // By format and digest: whose it is.
+  std::map<IdentityFormat, absl::flat_hash_map<std::string, size_t>> wanted;
+  for (size_t i = 0; i < identities.size(); ++i) {
+    const Identity& identity = identities[i];
+    if (identity.format != IdentityFormat::kRaw) {
+      wanted[identity.format].emplace(identity.value, i);
+    } else if (state.CountOf(identity.value) > 0) {
+      subjects[i].push_back(identity.value);
     }
-    return true;
+  }
+  if (wanted.empty()) return subjects;
+  absl::Status stopped;
+  size_t seen = 0;
+  state.VisitSubjects([&](absl::string_view subject, uint64_t) {
+    if (++seen % kLookEvery == 0 && call.still_wanted) stopped = call.still_wanted();
+    for (const auto& [format, digests] : wanted) {
+      const auto found = digests.find(HashOfSubject(format, subject));
+      if (found != digests.end()) subjects[found->second].emplace_back(subject);
+    }
+    return stopped.ok();
   });
-  return match;
+  LETHE_RETURN_IF_ERROR(stopped);
+  for (std::vector<std::string>& of_one : subjects) std::ranges::sort(of_one);
+  return subjects;
 }
 
 // Of each address the oldest change that it is owed.
@@ -123,26 +142,32 @@ absl::Status Tenant::End(Asked& asked, ErasureState state) {
   // Who asked is not needed any more; receipts and callbacks are.
   const bool kept = asked.personal.has_value() &&
                     (!asked.facts.certificates.empty() || !asked.facts.owed.empty());
-  absl::Status status;
   if (kept) {
     asked.personal->identities.clear();
     asked.record.wake_micros = now + absl::ToInt64Microseconds(options_.erasures.retention);
-    status = Write(asked, /*personal=*/true);
+    LETHE_RETURN_IF_ERROR(Write(asked, /*personal=*/true));
   } else {
-    status = EndPersonal(asked);
+    LETHE_RETURN_IF_ERROR(WriteEndOfPersonal(asked));
   }
-  // Its key may be left to the worker; the end is written down then all the same.
-  if (!status.ok() && asked.record.personal) return status;
-  options_.log->Write(LogLevel::kInfo, "erasure_request_ended",
+  ++options_.counters->erasures_ended[static_cast<size_t>(state) -
+                                      static_cast<size_t>(ErasureState::kCompleted)];
+  // Nobody works on it any more, and the person is still there: somebody has to ask again.
+  const bool failed = state == ErasureState::kFailed;
+  options_.log->Write(failed ? LogLevel::kWarning : LogLevel::kInfo, "erasure_request_ended",
                       {{"tenant", record_.name},
                        {"request", asked.record.id},
                        {"state", std::string(NameOf(state))},
                        {"erased", static_cast<int64_t>(asked.facts.erased)},
                        {"held", static_cast<int64_t>(asked.facts.held)}});
-  return status;
+  return kept ? absl::OkStatus() : EndKey(asked);
 }
 
 absl::Status Tenant::EndPersonal(Asked& asked) {
+  LETHE_RETURN_IF_ERROR(WriteEndOfPersonal(asked));
+  return EndKey(asked);
+}
+
+absl::Status Tenant::WriteEndOfPersonal(Asked& asked) {
   if (!asked.facts.owed.empty()) {
     options_.log->Write(LogLevel::kWarning, "erasure_callbacks_given_up",
                         {{"tenant", record_.name},
@@ -159,6 +184,10 @@ absl::Status Tenant::EndPersonal(Asked& asked) {
   asked.record.personal = false;
   asked.personal.reset();
   Tell(asked.record);
+  return absl::OkStatus();
+}
+
+absl::Status Tenant::EndKey(Asked& asked) {
   LETHE_RETURN_IF_ERROR(DestroyCaseKeys());
   asked.record.wake_micros.reset();
   Tell(asked.record);
@@ -195,9 +224,7 @@ absl::StatusOr<Tenant::Matches> Tenant::MatchesOf(const std::vector<Identity>& i
   const auto add_holds = [&](absl::string_view subject) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (const std::string* hold = HoldOn(subject)) holds.insert(*hold);
   };
-  bool hashed = false;
   for (const Identity& identity : identities) {
-    hashed = hashed || identity.format != IdentityFormat::kRaw;
     if (identity.format == IdentityFormat::kRaw) add_holds(identity.value);
   }
   std::vector<std::string> names;
@@ -208,25 +235,12 @@ absl::StatusOr<Tenant::Matches> Tenant::MatchesOf(const std::vector<Identity>& i
   for (const std::string& name : names) {
     if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
     LETHE_ASSIGN_OR_RETURN(const MemoryPtr memory, WritableMemory(name));
+    LETHE_ASSIGN_OR_RETURN(const std::vector<std::vector<std::string>> named,
+                           SubjectsOf(*memory->state, identities, call));
     std::set<std::string> subjects;  // a subject that two identities name counts once
-    for (size_t i = 0; i < identities.size(); ++i) {
-      if (identities[i].format == IdentityFormat::kRaw &&
-          memory->state->CountOf(identities[i].value) > 0) {
-        matches.found |= 1u << i;
-        subjects.insert(identities[i].value);
-      }
-    }
-    if (hashed) {
-      memory->state->VisitSubjects([&](absl::string_view subject, uint64_t) {
-        for (size_t i = 0; i < identities.size(); ++i) {
-          if (identities[i].format == IdentityFormat::kRaw || !Names(identities[i], subject)) {
-            continue;
-          }
-          matches.found |= 1u << i;
-          subjects.insert(std::string(subject));
-        }
-        return true;
-      });
+    for (size_t i = 0; i < named.size(); ++i) {
+      if (!named[i].empty()) matches.found |= 1u << i;
+      subjects.insert(named[i].begin(), named[i].end());
     }
     DiscoveryItem item{.memory = name, .tokens = 0};
     for (const std::string& subject : subjects) {
@@ -243,14 +257,30 @@ absl::StatusOr<Tenant::Matches> Tenant::MatchesOf(const std::vector<Identity>& i
   return matches;
 }
 
-absl::Status Tenant::Deny(Asked& asked, const Matches& matches) {
+absl::StatusOr<Tenant::Step> Tenant::DenyIfHeld(Asked& asked, const CallOptions& call) {
+  const std::vector<Identity>& identities = asked.personal->identities;
+  // A hash may be of a held subject, which only a look at all of them tells.
+  const bool possible =
+      !holds_.empty() &&
+      std::ranges::any_of(identities, [&](const Identity& identity) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return identity.format != IdentityFormat::kRaw || HoldOn(identity.value) != nullptr;
+      });
+  if (!possible) return Step::kGoOn;
+  LETHE_ASSIGN_OR_RETURN(const Matches matches, MatchesOf(identities, call));
+  if (matches.hold_ids.empty()) return Step::kGoOn;
+  // What was erased before the hold came stays so, and is proven as far as it can be now.
+  NoteDestruction(asked).IgnoreError();
+  LETHE_RETURN_IF_ERROR(EnsureStore());
   asked.facts.hold_id = matches.hold_ids.front();
   asked.facts.held = matches.tokens;
   asked.facts.found |= matches.found;
-  return End(asked, ErasureState::kDenied);
+  LETHE_RETURN_IF_ERROR(End(asked, ErasureState::kDenied));
+  return Step::kDone;
 }
 
-absl::StatusOr<Tenant::Step> Tenant::BeginErasure(uint64_t number, const CallOptions& call) {
+absl::StatusOr<Tenant::Step> Tenant::BeginErasure(uint64_t number,
+                                                  Walk& walk,
+                                                  const CallOptions& call) {
   MutexLock lock(writer_);
   LETHE_RETURN_IF_ERROR(EnsureStore());
   absl::StatusOr<store::CaseRecord> record = store_->GetCaseByNumber(number);
@@ -259,32 +289,28 @@ absl::StatusOr<Tenant::Step> Tenant::BeginErasure(uint64_t number, const CallOpt
     return Step::kDone;
   }
   if (!record.ok()) return StoreFailed(nullptr, record.status());
-  LETHE_ASSIGN_OR_RETURN(Asked asked, Read(*std::move(record)));
   const int64_t now = NowMicros();
-  if (asked.record.wake_micros.value_or(now + 1) > now) {
-    Tell(asked.record);  // it was changed meanwhile
+  if (record->wake_micros.value_or(now + 1) > now) {
+    Tell(*record);  // it was changed meanwhile
     return Step::kDone;
   }
-  if (IsFinal(static_cast<ErasureState>(asked.record.state))) {
-    if (asked.record.personal) {
-      LETHE_RETURN_IF_ERROR(EndPersonal(asked));
-      return Step::kDone;
-    }
+  if (!record->personal && store::HasEnded(record->state)) {
     LETHE_RETURN_IF_ERROR(DestroyCaseKeys());
-    asked.record.wake_micros.reset();
-    Tell(asked.record);
+    record->wake_micros.reset();
+    Tell(*record);
+    return Step::kDone;
+  }
+  LETHE_ASSIGN_OR_RETURN(Asked asked, Read(*std::move(record)));
+  if (IsFinal(static_cast<ErasureState>(asked.record.state))) {
+    LETHE_RETURN_IF_ERROR(EndPersonal(asked));
     return Step::kDone;
   }
   if (!asked.personal.has_value()) {
     return StoreFailed(nullptr, absl::DataLossError("an open erasure request names nobody"));
   }
-  if (!holds_.empty()) {
-    LETHE_ASSIGN_OR_RETURN(const Matches matches, MatchesOf(asked.personal->identities, call));
-    if (!matches.hold_ids.empty()) {
-      LETHE_RETURN_IF_ERROR(Deny(asked, matches));
-      return Step::kDone;
-    }
-  }
+  LETHE_ASSIGN_OR_RETURN(const Step step, DenyIfHeld(asked, call));
+  if (step == Step::kDone) return step;
+  walk.holds = holds_version_;
   if (asked.record.state == store::CaseState::kPending) {
     asked.facts.begin_micros = now;
     ChangeState(asked.record, asked.facts, asked.personal, ErasureState::kInProgress, now);
@@ -295,82 +321,88 @@ absl::StatusOr<Tenant::Step> Tenant::BeginErasure(uint64_t number, const CallOpt
   return Step::kGoOn;
 }
 
-absl::Status Tenant::AddForgotten(Asked& asked,
-                                  const std::string& memory,
-                                  const std::string& memory_uid,
+absl::Status Tenant::EraseSubject(Asked& asked,
+                                  const Memory& memory,
                                   uint32_t identity,
-                                  uint32_t round,
-                                  const ForgetReply& reply) {
-  asked.facts.found |= 1u << identity;
-  asked.facts.erased += reply.erased;
-  if (reply.certificate_id.empty()) return absl::OkStatus();
-  const absl::StatusOr<store::CertificateRecord> stored =
-      store_->GetCertificate(reply.certificate_id);
-  if (!stored.ok()) return StoreFailed(nullptr, stored.status());
-  RequestCertificate made{.certificate = {.id = reply.certificate_id,
-                                          .memory = memory,
-                                          .sha256 = audit::Hex(audit::Sha256(stored->envelope)),
-                                          .shredded_id = {}},
-                          .memory_uid = memory_uid,
-                          .identity = identity,
-                          .round = round};
+                                  const std::string& subject,
+                                  const CallOptions& call) {
+  uint32_t round = 0;  // of this identity in this memory
+  for (const RequestCertificate& made : asked.facts.certificates) {
+    if (made.memory_uid != memory.uid || made.identity != identity) continue;
+    round = std::max(round, made.round + 1);
+  }
+  Asked after;
+  const ForRequest for_request{
+      .seed = SeedOf(asked.personal->secret, memory.uid, identity, round),
+      .update = [&](uint64_t erased, const store::CertificateRecord& certificate) {
+        after = asked;
+        after.facts.erased += erased;
+        after.facts.attempts = 0;
+        after.facts.certificates.push_back(
+            {.certificate = {.id = certificate.id,
+                             .memory = memory.name,
+                             .sha256 = audit::Hex(audit::Sha256(certificate.envelope)),
+                             .shredded_id = {}},
+             .memory_uid = memory.uid,
+             .identity = identity,
+             .round = round});
+        after.record.facts = EncodeFacts(after.facts);
+        return store::CaseUpdate{.record = after.record};
+      }};
+  LETHE_ASSIGN_OR_RETURN(const ForgetReply reply,
+                         ForgetHere({.tenant = record_.name,
+                                     .memory = memory.name,
+                                     .target = ForgetSubject{subject},
+                                     .request_id = for_request.seed.request_id},
+                                    &for_request, call));
+  if (reply.certificate_id.empty() || reply.replayed) {
+    return absl::InternalError("an erasure for a request took nothing");
+  }
+  asked = std::move(after);
   if (reply.destruction.has_value()) {
-    made.certificate.shredded_id = reply.destruction->certificate_id;
+    asked.facts.certificates.back().certificate.shredded_id = reply.destruction->certificate_id;
     asked.facts.stores = reply.destruction->stores;
   }
-  asked.facts.certificates.push_back(std::move(made));
   return absl::OkStatus();
 }
 
-absl::StatusOr<Tenant::Step> Tenant::EraseIdentity(Asked& asked,
-                                                   const std::string& memory_name,
-                                                   uint32_t identity,
-                                                   const CallOptions& call,
-                                                   bool& changed) {
-  LETHE_ASSIGN_OR_RETURN(const MemoryPtr memory, WritableMemory(memory_name));
-  for (uint32_t round = 0; round < kMaxRounds; ++round) {
-    const bool known =
-        std::ranges::any_of(asked.facts.certificates, [&](const RequestCertificate& made) {
-          return made.memory_uid == memory->uid && made.identity == identity && made.round == round;
-        });
-    if (known) continue;
-    const ForgetSeed seed = SeedOf(asked.personal->secret, memory->uid, identity, round);
-    const absl::StatusOr<std::optional<store::RequestRecord>> earlier =
-        store_->FindRequest(RequestKey(seed.request_id));
-    if (!earlier.ok()) return StoreFailed(nullptr, earlier.status());
-    ForgetReply reply;
-    if (earlier->has_value()) {
-      // A crash came between that and what is written down here.
-      LETHE_RETURN_IF_ERROR(FinishErasures());
-      absl::StatusOr<StoredAnswer> answer = DecodeAnswer((*earlier)->answer);
-      if (!answer.ok()) return StoreFailed(nullptr, answer.status());
-      reply = std::get<ForgetReply>(answer->reply);
-      if (!reply.certificate_id.empty()) {
-        LETHE_ASSIGN_OR_RETURN(reply.destruction, DestructionOf(reply.certificate_id));
-      }
-    } else {
-      const std::optional<std::string> subject =
-          Match(*memory->state, asked.personal->identities[identity]);
-      if (!subject.has_value()) break;
-      if (HoldOn(*subject) != nullptr) {
-        LETHE_ASSIGN_OR_RETURN(const Matches matches, MatchesOf(asked.personal->identities, call));
-        LETHE_RETURN_IF_ERROR(Deny(asked, matches));
-        return Step::kDone;
-      }
-      LETHE_ASSIGN_OR_RETURN(reply, ForgetHere({.tenant = record_.name,
-                                                .memory = memory_name,
-                                                .target = ForgetSubject{*subject},
-                                                .request_id = seed.request_id},
-                                               seed, call));
-    }
-    LETHE_RETURN_IF_ERROR(AddForgotten(asked, memory_name, memory->uid, identity, round, reply));
-    changed = true;
+absl::StatusOr<Tenant::Step> Tenant::EraseInMemory(Asked& asked,
+                                                   const std::string& name,
+                                                   Walk& walk,
+                                                   const CallOptions& call) {
+  LETHE_ASSIGN_OR_RETURN(MemoryPtr memory, WritableMemory(name));
+  LETHE_ASSIGN_OR_RETURN(const std::vector<std::vector<std::string>> named,
+                         SubjectsOf(*memory->state, asked.personal->identities, call));
+  uint32_t found = 0;
+  for (size_t i = 0; i < named.size(); ++i) {
+    if (!named[i].empty()) found |= 1u << i;
   }
+  if (found == 0) return Step::kGoOn;
+  asked.facts.found |= found;
+  for (uint32_t i = 0; i < named.size(); ++i) {
+    for (const std::string& subject : named[i]) {
+      if (memory->state->CountOf(subject) == 0) continue;  // another identity named it too
+      if (HoldOn(subject) != nullptr) return DenyIfHeld(asked, call);
+      const absl::Status status = EraseSubject(asked, *memory, i, subject, call);
+      if (status.ok()) continue;
+      if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
+      walk.failed.Update(status);
+      // It may have been committed all the same.
+      LETHE_RETURN_IF_ERROR(EnsureStore());
+      absl::StatusOr<store::CaseRecord> record = store_->GetCase(asked.record.id);
+      if (!record.ok()) return StoreFailed(nullptr, record.status());
+      LETHE_ASSIGN_OR_RETURN(asked, Read(*std::move(record)));
+      asked.facts.found |= found;
+      LETHE_ASSIGN_OR_RETURN(memory, WritableMemory(name));
+    }
+  }
+  if (walk.failed.ok()) asked.facts.cursor = name;
+  LETHE_RETURN_IF_ERROR(Write(asked, /*personal=*/false));
   return Step::kGoOn;
 }
 
 absl::StatusOr<Tenant::Step> Tenant::EraseInNext(uint64_t number,
-                                                 std::string& cursor,
+                                                 Walk& walk,
                                                  const CallOptions& call) {
   MutexLock lock(writer_);
   LETHE_RETURN_IF_ERROR(EnsureStore());
@@ -378,25 +410,35 @@ absl::StatusOr<Tenant::Step> Tenant::EraseInNext(uint64_t number,
   if (!record.ok()) return StoreFailed(nullptr, record.status());
   LETHE_ASSIGN_OR_RETURN(Asked asked, Read(*std::move(record)));
   if (asked.record.state != store::CaseState::kInProgress) return Step::kDone;
-  cursor = std::max(cursor, asked.facts.cursor);
-  std::string name;
+  if (walk.holds != holds_version_) {
+    // One may have been placed since, on a subject that is erased from another memory only.
+    LETHE_ASSIGN_OR_RETURN(const Step step, DenyIfHeld(asked, call));
+    if (step == Step::kDone) return step;
+    walk.holds = holds_version_;
+  }
+  walk.cursor = std::max(walk.cursor, asked.facts.cursor);
   {
     MutexLock map_lock(map_mutex_);
-    const auto next = memories_.upper_bound(cursor);
+    const auto next = memories_.upper_bound(walk.cursor);
     if (next == memories_.end()) return Step::kDone;
-    name = next->first;
+    walk.cursor = next->first;
   }
-  bool changed = false;
-  for (uint32_t i = 0; i < asked.personal->identities.size(); ++i) {
-    LETHE_ASSIGN_OR_RETURN(const Step step, EraseIdentity(asked, name, i, call, changed));
-    if (step == Step::kDone) return step;
-  }
-  cursor = name;
-  if (!changed) return Step::kGoOn;
-  asked.facts.cursor = name;
-  asked.facts.attempts = 0;
-  LETHE_RETURN_IF_ERROR(Write(asked, /*personal=*/false));
+  const absl::StatusOr<Step> step = EraseInMemory(asked, walk.cursor, walk, call);
+  if (step.ok()) return step;
+  if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
+  walk.failed.Update(step.status());
   return Step::kGoOn;
+}
+
+absl::Status Tenant::NoteDestruction(Asked& asked) {
+  for (RequestCertificate& made : asked.facts.certificates) {
+    if (!made.certificate.shredded_id.empty()) continue;
+    LETHE_RETURN_IF_ERROR(FinishErasures());
+    LETHE_ASSIGN_OR_RETURN(Destruction destruction, DestructionOf(made.certificate.id));
+    made.certificate.shredded_id = std::move(destruction.certificate_id);
+    asked.facts.stores = std::move(destruction.stores);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Tenant::CompleteErasure(uint64_t number) {
@@ -406,7 +448,21 @@ absl::Status Tenant::CompleteErasure(uint64_t number) {
   if (!record.ok()) return StoreFailed(nullptr, record.status());
   if (record->state != store::CaseState::kInProgress) return absl::OkStatus();
   LETHE_ASSIGN_OR_RETURN(Asked asked, Read(*std::move(record)));
+  LETHE_RETURN_IF_ERROR(NoteDestruction(asked));
   return End(asked, ErasureState::kCompleted);
+}
+
+absl::StatusOr<Tenant::Asked> Tenant::ReadWhatIsLeft(store::CaseRecord record) {
+  absl::StatusOr<Asked> asked = Read(record);
+  if (!absl::IsDataLoss(asked.status())) return asked;
+  absl::StatusOr<RequestFacts> facts = DecodeRequestFacts(record.facts);
+  Asked left{.record = std::move(record), .facts = {}, .personal = std::nullopt};
+  if (facts.ok()) {
+    left.facts = *std::move(facts);  // the personal part alone cannot be opened
+  } else {
+    left.facts.failure = "data_loss";
+  }
+  return left;
 }
 
 absl::Status Tenant::NoteFailure(uint64_t number, const absl::Status& failure) {
@@ -414,7 +470,8 @@ absl::Status Tenant::NoteFailure(uint64_t number, const absl::Status& failure) {
   LETHE_RETURN_IF_ERROR(EnsureStore());
   absl::StatusOr<store::CaseRecord> record = store_->GetCaseByNumber(number);
   if (!record.ok()) return StoreFailed(nullptr, record.status());
-  LETHE_ASSIGN_OR_RETURN(Asked asked, Read(*std::move(record)));
+  if (record->kind == store::CaseKind::kHold) return failure;  // its key is tried again later
+  LETHE_ASSIGN_OR_RETURN(Asked asked, ReadWhatIsLeft(*std::move(record)));
   // What failed may have been written down all the same: then nothing is due now.
   const int64_t now = NowMicros();
   if (asked.record.wake_micros.value_or(now + 1) > now) {
@@ -428,8 +485,13 @@ absl::Status Tenant::NoteFailure(uint64_t number, const absl::Status& failure) {
                        {"attempts", static_cast<int64_t>(asked.facts.attempts)},
                        {"code", static_cast<int64_t>(failure.code())}});
   const bool ended = IsFinal(static_cast<ErasureState>(asked.record.state));
-  if (!ended && asked.facts.attempts >= static_cast<uint32_t>(options_.erasures.attempts)) {
+  // What was kept of it beyond its end cannot be opened, and its time is over.
+  if (ended && !asked.personal.has_value()) return EndPersonal(asked);
+  const bool spent = asked.facts.attempts >= static_cast<uint32_t>(options_.erasures.attempts);
+  if (!ended && (spent || !asked.facts.failure.empty())) {
     asked.facts.failure = absl::AsciiStrToLower(absl::StatusCodeToString(failure.code()));
+    NoteDestruction(asked).IgnoreError();
+    LETHE_RETURN_IF_ERROR(EnsureStore());
     return End(asked, ErasureState::kFailed);
   }
   asked.record.wake_micros = now + absl::ToInt64Microseconds(Backoff(
@@ -443,13 +505,14 @@ absl::Status Tenant::WorkOnErasure(uint64_t number, const CallOptions& call) {
     return call.still_wanted ? call.still_wanted() : absl::OkStatus();
   };
   const auto work = [&]() -> absl::Status {
-    LETHE_ASSIGN_OR_RETURN(Step step, BeginErasure(number, call));
+    Walk walk;
+    LETHE_ASSIGN_OR_RETURN(Step step, BeginErasure(number, walk, call));
     if (step == Step::kDone) return absl::OkStatus();
-    std::string cursor;
     while (step == Step::kGoOn) {
       LETHE_RETURN_IF_ERROR(wanted());
-      LETHE_ASSIGN_OR_RETURN(step, EraseInNext(number, cursor, call));
+      LETHE_ASSIGN_OR_RETURN(step, EraseInNext(number, walk, call));
     }
+    LETHE_RETURN_IF_ERROR(walk.failed);
     return CompleteErasure(number);
   };
   const absl::Status status = work();

@@ -148,7 +148,7 @@ absl::Status Tenant::WriteCase(absl::FunctionRef<absl::Status()> write) {
 
 absl::StatusOr<store::CaseRecord> Tenant::CreateCase(const store::CaseCreation& creation) {
   absl::StatusOr<store::CaseRecord> made;
-  LETHE_RETURN_IF_ERROR(WriteCase([&] {
+  const absl::Status status = WriteCase([&] {
     made = store_->CreateCase(creation);
     if (absl::IsAlreadyExists(made.status())) {
       // By the first try, whose outcome was not known.
@@ -156,8 +156,15 @@ absl::StatusOr<store::CaseRecord> Tenant::CreateCase(const store::CaseCreation& 
       if (there.ok()) made = std::move(there);
     }
     return made.status();
-  }));
-  return made;
+  });
+  if (status.ok()) return made;
+  if (store_ != nullptr && store_->Health().ok()) return status;
+  // Whether it was committed the file says, now and not with some later call: it may be there, and
+  // nobody would work on it. What is in the file, and no longer in the write-ahead log alone,
+  // stays.
+  LETHE_RETURN_IF_ERROR(EnsureStore());
+  made = store_->GetCase(creation.record.id);
+  return made.ok() && !log_unclean_ ? made : status;
 }
 
 absl::StatusOr<std::optional<std::string>> Tenant::FindByKey(absl::string_view domain,
@@ -453,8 +460,14 @@ absl::StatusOr<std::vector<ErasureReceipt>> Tenant::TakeErasureReceipts(absl::st
   }
   if (discard) {
     asked.facts.receipts_taken = true;
-    LETHE_RETURN_IF_ERROR(asked.facts.owed.empty() ? EndPersonal(asked)
-                                                   : Write(asked, /*personal=*/false));
+    if (!asked.facts.owed.empty()) {
+      LETHE_RETURN_IF_ERROR(Write(asked, /*personal=*/false));
+      return receipts;
+    }
+    LETHE_RETURN_IF_ERROR(WriteEndOfPersonal(asked));
+    // From here on nobody gets them again, so these go out; a key that cannot be destroyed now is
+    // left to the worker.
+    EndKey(asked).IgnoreError();
   }
   return receipts;
 }

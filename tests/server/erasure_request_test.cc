@@ -430,12 +430,18 @@ TEST(ErasureRequestTest, LeavesNoTraceOfWhoAsked) {
     }
   };
   nothing_in_clear();
-  const StolenRows stolen(service);
+  StolenRows stolen(service);
+  EXPECT_TRUE(stolen.CaseIsReadable(id)) << "with the vault, as long as its key is needed";
+  EXPECT_TRUE(stolen.CaseIsReadable(hold));
   service.Run();
   nothing_in_clear();
+  EXPECT_TRUE(stolen.CaseIsReadable(id)) << "a callback is owed";
   service.Pass(absl::Hours(73));
   service.Run();
+  EXPECT_FALSE(stolen.CaseIsReadable(id));
+  EXPECT_TRUE(stolen.CaseIsReadable(hold));
   ASSERT_THAT(service->ReleaseHold("t", hold), IsOk());
+  EXPECT_FALSE(stolen.CaseIsReadable(hold));
   EXPECT_FALSE(service.Get(id).personal);
   EXPECT_EQ(service.Get(id).controller_id, "");
   nothing_in_clear();

@@ -186,6 +186,70 @@ TEST(HoldTest, AHoldStopsARequestThatHasBegun) {
   service.ExpectProven(id, {kAnna});
 }
 
+// It comes while the lock is given up between two memories, and is on an identity of which the next
+// memory has no token.
+TEST(HoldTest, AHoldThatComesBetweenTwoMemoriesStopsTheOtherIdentitiesToo) {
+  ErasureHarness service;
+  ASSERT_THAT(service->Forget(ForgetSubjectOf("m2", kBert), {}), IsOk());
+  service.Insert("m3", {TokenOf("k1", 0.5, kBert)});
+  ASSERT_THAT(service->Forget(ForgetSubjectOf("m1", kBert), {}), IsOk());
+  const std::string id = service.Ask(service.InputFor({service.Raw(kAnna), service.Raw(kBert)}));
+  service.Stop();
+  {
+    const auto keys = SigningKeys::Open(service.data() + "/keys", false, {});
+    ASSERT_THAT(keys, IsOk());
+    TenantOptions options = service.options().tenant;
+    options.vault = service.data() + "/vault";
+    const auto tenant = Tenant::Open(service.data() + "/tenants/t", keys->get(), options);
+    ASSERT_THAT(tenant, IsOk());
+    // What a memory's work ends with is that it is written down; the next question whether it is
+    // still wanted is asked without the lock.
+    int written = 0;
+    service.hooks().after = [&](const std::string& operation, const absl::Status& status) {
+      if (operation == "UpdateCase") ++written;
+      return status;
+    };
+    bool placed = false;
+    const CallOptions call{.still_wanted = [&] {
+      if (written == 2 && !placed) {  // that it has begun, and the first memory
+        placed = true;
+        EXPECT_THAT((*tenant)->PlaceHold({.tenant = "t", .subject = kBert, .reason = ""}, {}),
+                    IsOk());
+      }
+      return absl::OkStatus();
+    }};
+    ASSERT_THAT((*tenant)->WorkOnErasure(1, call), IsOk());
+    EXPECT_TRUE(placed);
+    service.hooks().after = nullptr;
+  }
+  service.Restart();
+  const ErasureRequestInfo info = service.Get(id);
+  EXPECT_EQ(info.state, ErasureState::kDenied);
+  EXPECT_EQ(info.counts, (ErasureCounts{.matched = 5, .erased = 2, .held = 3}));
+  EXPECT_EQ(Tokens(service, "m2"), 5u) << "nothing of the first goes any more, either";
+  EXPECT_EQ(Tokens(service, "m3"), 4u);
+}
+
+// A crash comes between the release and the end of its key.
+TEST(HoldTest, TheKeyOfAReleasedHoldIsDestroyedByTheWorker) {
+  ErasureHarness service;
+  const std::string hold = service.Hold(kAnna);
+  StolenRows stolen(service);
+  EXPECT_TRUE(stolen.CaseIsReadable(hold));
+  service.hooks().before = [](const std::string& operation) {
+    return operation == "DestroyCaseKeys" ? absl::UnavailableError("killed") : absl::OkStatus();
+  };
+  EXPECT_THAT(service->ReleaseHold("t", hold), HasCode(absl::StatusCode::kUnavailable));
+  service.Restart();
+  service.Run();
+  service.hooks().before = nullptr;
+  EXPECT_TRUE(stolen.CaseIsReadable(hold));
+  service.Pass(absl::Minutes(10));
+  service.Run();
+  EXPECT_FALSE(stolen.CaseIsReadable(hold));
+  EXPECT_THAT(service->ListHolds("t", false, {})->items, IsEmpty());
+}
+
 TEST(HoldTest, HoldsAreListedAndGoneWithTheirReason) {
   ErasureHarness service;
   const auto placed = service->PlaceHold(
@@ -255,10 +319,68 @@ TEST(HoldTest, ARestoreSaysWhatIsLost) {
   EXPECT_THAT(service->GetErasureRequest("t", lost), Fails(kNotFound, "id"));
   EXPECT_EQ(service->ListHolds("t", false, {})->items.at(0).id, kept);
   EXPECT_EQ(service->Forget(ForgetSubjectOf("m1", kAnna), {})->held, 2u);
-  service.Pass(absl::Hours(2));
+  // The hold that is lost kept whom this request names: there is a day to place it again.
+  service.Pass(absl::Hours(23));
+  service.Restart();
+  service.Run();
+  EXPECT_EQ(service.Get(waits).state, ErasureState::kPending);
+  EXPECT_EQ(Tokens(service, "m1"), 7u);
+  service.Hold(kBert);
+  service.Pass(absl::Hours(1));
+  service.Run();
+  EXPECT_EQ(service.Get(waits).state, ErasureState::kDenied);
+  EXPECT_EQ(Tokens(service, "m1"), 7u);
+}
+
+TEST(HoldTest, WhereNobodyPlacesThemAgainTheRequestsGoOnAfterADay) {
+  ErasureHarness service;
+  ErasureRequestInput later = service.InputFor({service.Raw(kBert)});
+  later.start_time = service.now() + absl::Hours(1);
+  const std::string waits = service.Ask(later);
+  const BackupCopy copy = TakeBackup(service);
+  service.Hold(kBert);
+  ASSERT_THAT(PutBack(service, copy, /*replace=*/true), IsOk());
+  service.Pass(absl::Hours(24));
   service.Run();
   EXPECT_EQ(service.Get(waits).state, ErasureState::kCompleted);
-  EXPECT_EQ(Tokens(service, "m1"), 5u);
+}
+
+// Ended after the backup, with a key that callbacks or receipts still need: they end as they did.
+TEST(HoldTest, ARestoreBringsBackNoRequestThatHasEnded) {
+  ErasureHarness service;
+  ErasureRequestInput input = service.InputFor({service.Raw(kAnna)});
+  input.callback_urls = {"https://a.example/"};
+  input.start_time = service.now() + absl::Hours(1);
+  const std::string completed = service.Ask(input);
+  input.identities = {service.Raw(kBert)};
+  const std::string cancelled = service.Ask(input);
+  const std::string denied = service.Ask(input);
+  const BackupCopy copy = TakeBackup(service);
+  ASSERT_THAT(service->CancelErasureRequest("t", cancelled), IsOk());
+  service.Hold(kBert);
+  service.Pass(absl::Hours(1));
+  service.Run();
+  ASSERT_EQ(service.Get(completed).state, ErasureState::kCompleted);
+  ASSERT_EQ(service.Get(denied).state, ErasureState::kDenied);
+  const ErasureRequestInfo before = service.Get(completed);
+
+  const auto restored = PutBack(service, copy, /*replace=*/true);
+  ASSERT_THAT(restored, IsOk());
+  EXPECT_EQ(restored->requests_ended, 3u);
+  EXPECT_EQ(restored->holds_lost, 1u);
+  service.Pass(absl::Hours(25));
+  service.Run();
+  EXPECT_EQ(service.Get(completed).state, ErasureState::kCompleted);
+  EXPECT_EQ(service.Get(completed).counts, before.counts);
+  EXPECT_EQ(service.Get(completed).certificates, before.certificates);
+  service.ExpectProven(completed, {kAnna});
+  EXPECT_EQ(service.Get(cancelled).state, ErasureState::kCancelled);
+  EXPECT_EQ(service.Get(denied).state, ErasureState::kDenied);
+  EXPECT_EQ(Tokens(service, "m1"), 5u) << "nothing of whom the hold kept is gone";
+  EXPECT_THAT(service->DueCallbacks(10), SizeIs(3)) << "and whoever asked is still told";
+  service.Pass(absl::Hours(72));
+  service.Run();
+  EXPECT_FALSE(service.Get(cancelled).personal);
 }
 
 }  // namespace

@@ -126,7 +126,12 @@ TEST_F(MetricsTest, OpenErasureRequests) {
   EXPECT_EQ(Value("lethe_erasure_requests_due_soon"), 1);
   EXPECT_EQ(Value("lethe_erasure_requests_overdue"), 1);
   EXPECT_EQ(Value("lethe_erasure_callbacks_owed"), 0);
+  EXPECT_EQ(Value("lethe_erasure_tenants_unknown"), 0);
   EXPECT_THAT(metrics_->Text(), Not(HasSubstr("subject-")));
+  EXPECT_EQ(Value("lethe_erasure_requests_ended_total{state=\"completed\"}"), 0);
+  service_->RunDueErasures();
+  EXPECT_EQ(Value("lethe_erasure_requests_ended_total{state=\"completed\"}"), 3);
+  EXPECT_EQ(Value("lethe_erasure_requests_ended_total{state=\"failed\"}"), 0);
 }
 
 // Counters go on where a memory is solved anew, and never fall.

@@ -459,10 +459,8 @@ StolenRows::StolenRows(Harness& service) : service_(&service) {
   service.Restart();
 }
 
-std::set<std::string> StolenRows::Readable(const std::string& memory,
-                                           const std::vector<std::string>& ids) {
+void StolenRows::WithStore(const std::function<void(store::TenantStore& store)>& look) {
   service_->Stop();
-  std::set<std::string> readable;
   // The keys of today, beside the anchor of the copy's time.
   const TempDir keys;
   const std::string vault = keys.path() + "/vault";
@@ -478,20 +476,41 @@ std::set<std::string> StolenRows::Readable(const std::string& memory,
     const auto copy = store::OpenTenantStore(folder_.path() + "/t", {.vault = vault});
     EXPECT_THAT(copy, IsOk());
     if (!copy.ok()) std::abort();
-    const std::string uid = (*copy)->GetMemoryByName(memory)->uid;
-    const auto found = (*copy)->FindByIds(uid, ids);
+    look(**copy);
+  }
+  service_->Restart();
+}
+
+std::set<std::string> StolenRows::Readable(const std::string& memory,
+                                           const std::vector<std::string>& ids) {
+  std::set<std::string> readable;
+  WithStore([&](TenantStore& store) {
+    const std::string uid = store.GetMemoryByName(memory)->uid;
+    const auto found = store.FindByIds(uid, ids);
     EXPECT_THAT(found, IsOk());
     for (size_t i = 0; i < ids.size(); ++i) {
       EXPECT_EQ((*found)[i].state, store::IdState::kLive) << ids[i];
-      const auto row = (*copy)->GetTokens(uid, std::vector<uint64_t>{(*found)[i].handle});
+      const auto row = store.GetTokens(uid, std::vector<uint64_t>{(*found)[i].handle});
       if (row.ok()) {
         readable.insert(ids[i]);
       } else {
         EXPECT_THAT(row, HasCode(absl::StatusCode::kDataLoss));
       }
     }
-  }
-  service_->Restart();
+  });
+  return readable;
+}
+
+bool StolenRows::CaseIsReadable(const std::string& id) {
+  bool readable = false;
+  WithStore([&](TenantStore& store) {
+    EXPECT_TRUE(store.GetCase(id)->personal) << "the copy has it, sealed";
+    const auto personal = store.GetCasePersonal(id);
+    readable = personal.ok();
+    if (!readable) {
+      EXPECT_THAT(personal, HasCode(absl::StatusCode::kDataLoss));
+    }
+  });
   return readable;
 }
 

@@ -178,8 +178,11 @@ class StolenRows {
   // Which of these ids of a memory can be read in the copy with the keys of today. The service is
   // restarted, since it alone opens its vault.
   std::set<std::string> Readable(const std::string& memory, const std::vector<std::string>& ids);
+  // Whether the personal part of this erasure request or hold can be read, likewise.
+  bool CaseIsReadable(const std::string& id);
 
  private:
+  void WithStore(const std::function<void(store::TenantStore& store)>& look);
   Harness* service_;
   TempDir folder_;
 };
