@@ -71,12 +71,14 @@ absl::Status Tenant::CheckNothingHeld(const Memory* memory, absl::string_view fi
   std::set<store::HoldKey> keys;
   for (const std::string& name : names) {
     LETHE_ASSIGN_OR_RETURN(const MemoryPtr loaded, WritableMemory(name));
-    loaded->state->VisitSubjects([&](absl::string_view subject, uint64_t tokens) {
-      if (HoldOn(subject) == nullptr) return true;
-      held += tokens;
-      keys.insert(store_->HoldKeyOf(subject));
-      return true;
-    });
+    const auto count = [&](absl::string_view subject, uint64_t tokens)
+                           ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                             if (HoldOn(subject) == nullptr) return true;
+                             held += tokens;
+                             keys.insert(store_->HoldKeyOf(subject));
+                             return true;
+                           };
+    loaded->state->VisitSubjects(count);
   }
   if (held == 0) return absl::OkStatus();
   size_t holds = 0;
@@ -152,7 +154,7 @@ absl::StatusOr<HoldInfo> Tenant::ReleaseHold(absl::string_view id) {
     record.state = store::CaseState::kReleased;
     record.wake_micros = NowMicros();  // until the key is destroyed
     record.facts = EncodeFacts(HoldFacts{.release_micros = NowMicros()});
-    LETHE_RETURN_IF_ERROR(WriteCase([&] {
+    LETHE_RETURN_IF_ERROR(WriteCase([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
       return store_->UpdateCase({.record = record, .personal = {}, .end_personal = true});
     }));
     record.personal = false;

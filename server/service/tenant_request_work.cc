@@ -130,7 +130,8 @@ absl::Status Tenant::Write(Asked& asked, bool personal) {
   asked.record.facts = EncodeFacts(asked.facts);
   store::CaseUpdate update{.record = asked.record};
   if (personal) update.personal = EncodePersonal(*asked.personal);
-  LETHE_RETURN_IF_ERROR(WriteCase([&] { return store_->UpdateCase(update); }));
+  LETHE_RETURN_IF_ERROR(
+      WriteCase([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return store_->UpdateCase(update); }));
   Tell(asked.record);
   return absl::OkStatus();
 }
@@ -178,7 +179,7 @@ absl::Status Tenant::WriteEndOfPersonal(Asked& asked) {
   asked.record.callback_micros.reset();
   asked.record.wake_micros = NowMicros();  // until the key is destroyed
   asked.record.facts = EncodeFacts(asked.facts);
-  LETHE_RETURN_IF_ERROR(WriteCase([&] {
+  LETHE_RETURN_IF_ERROR(WriteCase([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return store_->UpdateCase({.record = asked.record, .personal = {}, .end_personal = true});
   }));
   asked.record.personal = false;
@@ -195,15 +196,12 @@ absl::Status Tenant::EndKey(Asked& asked) {
 }
 
 absl::Status Tenant::DestroyCaseKeys() {
-  LETHE_ASSIGN_OR_RETURN(const store::KeysDestroyed destroyed,
-                         [&]() -> absl::StatusOr<store::KeysDestroyed> {
-                           absl::StatusOr<store::KeysDestroyed> result;
-                           LETHE_RETURN_IF_ERROR(WriteCase([&] {
-                             result = store_->DestroyCaseKeys();
-                             return result.status();
-                           }));
-                           return result;
-                         }());
+  store::KeysDestroyed destroyed;
+  LETHE_RETURN_IF_ERROR(WriteCase([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    absl::StatusOr<store::KeysDestroyed> result = store_->DestroyCaseKeys();
+    if (result.ok()) destroyed = *std::move(result);
+    return result.status();
+  }));
   // As at the end of an erasure (Shred).
   const bool copies = absl::IsDataLoss(destroyed.evidence);
   if (copies) {
@@ -214,7 +212,7 @@ absl::Status Tenant::DestroyCaseKeys() {
   } else if (!destroyed.evidence.ok()) {
     return StoreFailed(nullptr, absl::UnavailableError(destroyed.evidence.message()));
   }
-  return WriteCase([&] { return store_->FinishCaseKeys(); });
+  return WriteCase([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return store_->FinishCaseKeys(); });
 }
 
 absl::StatusOr<Tenant::Matches> Tenant::MatchesOf(const std::vector<Identity>& identities,

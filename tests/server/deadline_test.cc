@@ -62,7 +62,8 @@ TEST(DeadlineTest, AChangeWhoseCallerLeftWhileItWaitedIsNotBegun) {
   Harness service;
   service.MakeMemory("m");
   service.Insert("m", Spiral(8));
-  for (const auto& [name, change] : Changes()) {
+  for (const auto& entry : Changes()) {
+    const auto& [name, change] = entry;
     SCOPED_TRACE(name);
     Door door;
     std::atomic<bool> first{true};
@@ -78,7 +79,7 @@ TEST(DeadlineTest, AChangeWhoseCallerLeftWhileItWaitedIsNotBegun) {
       return left ? absl::CancelledError("the caller is gone") : absl::OkStatus();
     }};
     absl::Status status;
-    std::thread waiting([&] { status = change(*service, call); });
+    std::thread waiting([&] { status = entry.second(*service, call); });
     while (service->Stats(0).writes < 2) absl::SleepFor(absl::Milliseconds(1));
     left = true;
     door.Open();

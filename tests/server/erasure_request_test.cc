@@ -90,6 +90,27 @@ TEST(ErasureRequestTest, HashedIdentitiesNameTheSubject) {
   }
 }
 
+// Hashing every subject can take longer than somebody waits.
+TEST(ErasureRequestTest, ASearchByHashEndsWithItsCaller) {
+  ErasureHarness service;
+  std::vector<TokenInput> tokens;
+  for (int i = 0; i < 5000; ++i) {
+    tokens.push_back(TokenOf(absl::StrCat("s", i), 0.25, absl::StrCat("subject-", i)));
+  }
+  service.Insert("m3", tokens);
+  int asked = 0;
+  const CallOptions call{.still_wanted = [&asked] {
+    return ++asked > 3 ? absl::CancelledError("the caller is gone") : absl::OkStatus();
+  }};
+  const Identity hashed{.type = "",
+                        .format = IdentityFormat::kMd5,
+                        .value = HashOfSubject(IdentityFormat::kMd5, "subject-4999")};
+  // Once before each of the three memories, and on the way through the last.
+  EXPECT_THAT(service->Discover("t", {hashed}, call), HasCode(absl::StatusCode::kCancelled));
+  EXPECT_EQ(asked, 4);
+  EXPECT_EQ(service->Discover("t", {hashed}, {})->tokens, 1u);
+}
+
 TEST(ErasureRequestTest, TwoIdentitiesOfOnePersonCountOnce) {
   ErasureHarness service;
   const Identity hashed{.type = "",
