@@ -1,5 +1,8 @@
 #include "server/guard.h"
 
+#include <sys/stat.h>
+
+#include <string>
 #include <utility>
 
 #include "core/base/files.h"
@@ -18,6 +21,13 @@ access::TlsFiles TlsOf(const Config& config) {
           .key = config.tls_key,
           .client_ca = config.tls_client_ca,
           .client_certificates_required = config.tls_client_certificates_required};
+}
+
+bool OnOneDevice(const std::string& a, const std::string& b) {
+  struct stat of_a = {};
+  struct stat of_b = {};
+  return ::stat(a.c_str(), &of_a) == 0 && ::stat(b.c_str(), &of_b) == 0 &&
+         of_a.st_dev == of_b.st_dev;
 }
 
 // In the log of every such start, so that nobody takes it for a guarded one.
@@ -50,7 +60,10 @@ absl::Status Guard::Open(service::Service* service, service::EventLog* log) {
   access::OperationsLogOptions options;
   options.path =
       config_.operations_log.empty() ? config_.data + "/operations.log" : config_.operations_log;
-  options.make_room = [service] { return service->MakeRoom(); };
+  // The ballast is in the data folder: giving it up makes room on that device.
+  if (OnOneDevice(std::string(FolderOf(options.path)), config_.data)) {
+    options.make_room = [service] { return service->MakeRoom(); };
+  }
   LETHE_ASSIGN_OR_RETURN(operations_, access::OperationsLog::Open(std::move(options)));
   gate_.emplace(access_.get(), operations_.get(), log);
   const bool tls = !config_.tls_certificate.empty();

@@ -67,18 +67,19 @@ OperationsLog::~OperationsLog() {
 
 absl::Time OperationsLog::Now() const { return options_.now ? options_.now() : absl::Now(); }
 
+absl::Status OperationsLog::Failed(absl::string_view doing, const std::string& path) {
+  return Prefixed(SystemError(errno, doing, path), "operations log");
+}
+
 absl::Status OperationsLog::OpenFile() {
   const std::string& path = options_.path;
-  const auto failed = [&path](absl::string_view doing) {
-    return Prefixed(SystemError(errno, doing, path), "operations log");
-  };
   // O_NONBLOCK: opening a FIFO must not wait for a reader. O_RDWR: to see how it ends.
   auto file = std::make_shared<FileDescriptor>(
       ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
              S_IRUSR | S_IWUSR));
-  if (!file->valid()) return failed("open it");
+  if (!file->valid()) return Failed("open it", path);
   struct stat status = {};
-  if (::fstat(file->get(), &status) != 0) return failed("look at it");
+  if (::fstat(file->get(), &status) != 0) return Failed("look at it", path);
   if (!S_ISREG(status.st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat("operations log: no regular file: ", path));
   }
@@ -88,7 +89,7 @@ absl::Status OperationsLog::OpenFile() {
   }
   char last = '\n';
   if (status.st_size > 0 && ::pread(file->get(), &last, 1, status.st_size - 1) != 1) {
-    return failed("read its end");
+    return Failed("read its end", path);
   }
   torn_ = last != '\n';
   bytes_ = static_cast<uint64_t>(status.st_size);
@@ -99,16 +100,27 @@ absl::Status OperationsLog::OpenFile() {
 absl::Status OperationsLog::Rotate() {
   const std::string& path = options_.path;
   const auto numbered = [&path](int number) { return absl::StrCat(path, ".", number); };
-  // The oldest is replaced by the one before it.
-  for (int number = options_.max_files - 1; number >= 1; --number) {
-    if (::rename(numbered(number).c_str(), numbered(number + 1).c_str()) != 0 && errno != ENOENT) {
-      return Prefixed(SystemError(errno, "rename it", numbered(number)), "operations log");
+  // The next file is there before a name is changed. Whatever fails from here on can fail again and
+  // again: nothing is lost by it, since files move up only as far as there is no gap.
+  const std::string next = path + ".next";
+  if (::unlink(next.c_str()) != 0 && errno != ENOENT) return Failed("remove it", next);
+  auto file = std::make_shared<FileDescriptor>(
+      ::open(next.c_str(), O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+             S_IRUSR | S_IWUSR));
+  if (!file->valid()) return Failed("make it", next);
+  if (::access(path.c_str(), F_OK) == 0) {
+    int gap = 1;  // the first number without a file; the oldest file is replaced
+    while (gap < options_.max_files && ::access(numbered(gap).c_str(), F_OK) == 0) ++gap;
+    for (int number = gap; number >= 1; --number) {
+      const std::string from = number == 1 ? path : numbered(number - 1);
+      if (::rename(from.c_str(), numbered(number).c_str()) != 0) return Failed("rename it", from);
     }
   }
-  if (::rename(path.c_str(), numbered(1).c_str()) != 0 && errno != ENOENT) {
-    return Prefixed(SystemError(errno, "rename it", path), "operations log");
-  }
-  return OpenFile();
+  if (::rename(next.c_str(), path.c_str()) != 0) return Failed("rename it", next);
+  torn_ = false;
+  bytes_ = 0;
+  file_ = std::move(file);
+  return SyncFolder(FolderOf(path));
 }
 
 absl::Status OperationsLog::AppendOnce(absl::string_view line) {
@@ -120,7 +132,7 @@ absl::Status OperationsLog::AppendOnce(absl::string_view line) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       if (done > 0) torn_ = true;
-      return Prefixed(SystemError(errno, "write to it", options_.path), "operations log");
+      return Failed("write to it", options_.path);
     }
     done += static_cast<size_t>(written);
     bytes_ += static_cast<uint64_t>(written);
@@ -166,7 +178,7 @@ absl::Status OperationsLog::Intent(const Operation& operation) {
   }
   // Without the lock: the kernel makes one of several that wait.
   if (::fdatasync(file->get()) != 0) {
-    return Prefixed(SystemError(errno, "sync it", options_.path), "operations log");
+    return Failed("sync it", options_.path);
   }
   return absl::OkStatus();
 }

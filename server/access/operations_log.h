@@ -14,7 +14,8 @@
 // fills no disk and pushes nothing out of the log.
 //
 // The file is closed at max_bytes and kept as <path>.1, .2, ..., at most max_files of them; the
-// oldest goes. Threads: safe.
+// oldest goes. While no new file can be made, what wants a line before it begins is refused, and no
+// old line is lost. Threads: safe.
 #ifndef LETHE_SERVER_ACCESS_OPERATIONS_LOG_H_
 #define LETHE_SERVER_ACCESS_OPERATIONS_LOG_H_
 
@@ -85,6 +86,8 @@ class OperationsLog {
 
   explicit OperationsLog(OperationsLogOptions options);
   absl::Time Now() const;
+  // From errno.
+  static absl::Status Failed(absl::string_view doing, const std::string& path);
   absl::Status OpenFile() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Rotate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Append(absl::string_view line, bool make_room = false)

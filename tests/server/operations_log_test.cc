@@ -2,6 +2,7 @@
 #include "server/access/operations_log.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -133,6 +134,54 @@ TEST_F(OperationsLogTest, FilesAreBoundedInSizeAndNumber) {
   const size_t before = LinesOf(log_path()).size();
   EXPECT_THAT(Open()->Intent(operation_), IsOk());
   EXPECT_EQ(LinesOf(log_path()).size(), before + 1);
+}
+
+TEST_F(OperationsLogTest, WithoutANextFileNoOldLineIsLost) {
+  const auto log = Open({.max_bytes = 700, .max_files = 3});
+  const auto everything = [this] {
+    std::string text;
+    for (const char* end : {".3", ".2", ".1", ""}) text += ReadFile(log_path() + end);
+    return text;
+  };
+  while (::access((log_path() + ".2").c_str(), F_OK) != 0) {
+    ASSERT_THAT(log->Outcome(operation_, "OK", ""), IsOk());
+  }
+  // The present one is full.
+  while (ReadFile(log_path()).size() < 500) {
+    ASSERT_THAT(log->Outcome(operation_, "OK", ""), IsOk());
+  }
+  const std::string before = everything();
+  // No descriptor is left.
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  rlimit low = limit;
+  low.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  std::vector<absl::Status> refused;
+  for (int i = 0; i < 20; ++i) refused.push_back(log->Intent(operation_));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  for (const absl::Status& status : refused) {
+    EXPECT_THAT(status, HasCode(absl::StatusCode::kUnavailable));
+  }
+  EXPECT_EQ(everything(), before);
+  // Something in the way of the files that are moved up: all of them stay.
+  ASSERT_EQ(rename((log_path() + ".2").c_str(), (log_path() + ".kept").c_str()), 0);
+  ASSERT_EQ(mkdir((log_path() + ".2").c_str(), 0700), 0);
+  ASSERT_EQ(mkdir((log_path() + ".3").c_str(), 0700), 0);
+  ASSERT_EQ(mkdir((log_path() + ".3/full").c_str(), 0700), 0);
+  const std::string first = ReadFile(log_path() + ".1");
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(log->Intent(operation_).ok());
+  EXPECT_EQ(ReadFile(log_path() + ".1"), first);
+  ASSERT_EQ(rmdir((log_path() + ".3/full").c_str()), 0);
+  ASSERT_EQ(rmdir((log_path() + ".3").c_str()), 0);
+  ASSERT_EQ(rmdir((log_path() + ".2").c_str()), 0);
+  ASSERT_EQ(rename((log_path() + ".kept").c_str(), (log_path() + ".2").c_str()), 0);
+  EXPECT_EQ(everything(), before);
+  // It goes on, and what a crash may have left of a change is no hindrance.
+  WriteFile(log_path() + ".next", "left behind");
+  EXPECT_THAT(log->Intent(operation_), IsOk());
+  EXPECT_EQ(everything().substr(0, before.size()), before);
+  EXPECT_EQ(LinesOf(log_path()).size(), 1u);
 }
 
 TEST_F(OperationsLogTest, ATornLineIsEndedByTheNext) {
