@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -22,6 +23,10 @@ absl::StatusOr<std::string> ReadGuardedFile(const std::string& path,
   if (::fstat(file.get(), &status) != 0) return SystemError(errno, "look at it", path);
   if (!S_ISREG(status.st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat(path, ": no regular file"));
+  }
+  if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": belongs to another user; chown it to the server's or to root"));
   }
   if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return absl::FailedPreconditionError(

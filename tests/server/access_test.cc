@@ -2,6 +2,8 @@
 // certificates. What the calls make of it: access_matrix_test.cc.
 #include "server/access/access.h"
 
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -12,6 +14,7 @@
 #include "audit/bearer_token.h"
 #include "audit/encoding.h"
 #include "server/access/gate.h"
+#include "server/access/guarded_file.h"
 #include "server/access/jwt.h"
 #include "tests/server/access_testing.h"
 #include "tests/server/service_testing.h"
@@ -167,6 +170,15 @@ TEST_F(AccessTest, AFileThatOthersCouldHaveWrittenIsRefused) {
     WriteFile(path(), "", mode);
     EXPECT_THAT(LoadAccess(path()), IsOk()) << mode;
   }
+  // Of another user, who could change it. Only root can make one; root's own are everybody's.
+  WriteFile(path(), "");
+  if (chown(path().c_str(), geteuid() + 12345, static_cast<gid_t>(-1)) == 0) {
+    EXPECT_THAT(LoadAccess(path()), HasCode(absl::StatusCode::kFailedPrecondition));
+    EXPECT_THAT(LoadAccess(path()), Says("belongs to another user"));
+    EXPECT_EQ(chown(path().c_str(), geteuid(), static_cast<gid_t>(-1)), 0);
+    EXPECT_THAT(LoadAccess(path()), IsOk());
+  }
+  EXPECT_THAT(ReadGuardedFile("/etc/passwd", 1 << 20, Secrecy::kPublic), IsOk());
   EXPECT_THAT(LoadAccess(folder_.path()), HasCode(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(LoadAccess(path() + ".absent"), HasCode(absl::StatusCode::kNotFound));
   WriteFile(path(), std::string((1 << 20) + 1, '#'));
