@@ -16,6 +16,11 @@
 namespace lethe::http {
 namespace {
 
+// A few bytes of JSON stand for a message, or a text, of hundreds in memory. Room for 10,000 tokens
+// with all their labels.
+constexpr size_t kMaxElements = 300000;
+constexpr size_t kMaxNames = 10000;  // in one object
+
 // Told of each piece of a text as the parser comes to it; false ends it.
 class Checker final : public nlohmann::json_sax<nlohmann::json> {
  public:
@@ -27,11 +32,11 @@ class Checker final : public nlohmann::json_sax<nlohmann::json> {
   bool number_integer(number_integer_t) override { return true; }
   bool number_unsigned(number_unsigned_t) override { return true; }
   bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
+  bool string(string_t&) override { return Element(); }
   bool binary(binary_t&) override { return Refuse("is no JSON"); }
   bool start_object(std::size_t) override {
     names_.emplace_back();
-    return Deeper();
+    return Deeper() && Element();
   }
   bool end_object() override {
     names_.pop_back();
@@ -44,6 +49,9 @@ class Checker final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool key(string_t& name) override {
+    if (names_.back().size() == kMaxNames) {
+      return Refuse(absl::StrCat("has an object with more than ", kMaxNames, " names"));
+    }
     return names_.back().insert(name).second || Refuse("has a name twice in one object");
   }
   bool parse_error(std::size_t position,
@@ -62,12 +70,17 @@ class Checker final : public nlohmann::json_sax<nlohmann::json> {
     return ++depth_ <= kMaxJsonDepth ||
            Refuse(absl::StrCat("is nested more than ", kMaxJsonDepth, " deep"));
   }
+  bool Element() {
+    return ++elements_ <= kMaxElements ||
+           Refuse(absl::StrCat("has more than ", kMaxElements, " objects and texts"));
+  }
   bool Refuse(std::string problem) {
     problem_ = std::move(problem);
     return false;
   }
 
   int depth_ = 0;
+  size_t elements_ = 0;
   std::vector<std::set<std::string>> names_;  // of the objects that it is in
   std::string problem_;
 };

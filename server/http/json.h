@@ -16,7 +16,8 @@ namespace lethe::http {
 inline constexpr int kMaxJsonDepth = 16;
 
 // OK for JSON as RFC 8259 has it, in UTF-8, whose names are not repeated within an object, nested
-// at most kMaxJsonDepth deep. INVALID_ARGUMENT says what is wrong and where ("body: at byte 17:
+// at most kMaxJsonDepth deep, with at most 10,000 names in an object and 300,000 objects and texts
+// in all. INVALID_ARGUMENT says what is wrong and where ("body: at byte 17:
 // ...") and holds nothing of the text. Cost: O(bytes); recursion: none.
 //
 // To be asked before any other reader sees a text from outside: the one of Protocol Buffers takes

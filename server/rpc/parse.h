@@ -12,8 +12,10 @@
 
 namespace lethe::rpc {
 
-// INVALID_ARGUMENT names the field that is not valid UTF-8 ("tokens[3].id: ..."), or says that the
-// bytes are no such message.
+// INVALID_ARGUMENT names the field that is not valid UTF-8 ("tokens[3].id: ..."), or that has more
+// than 10,000 messages or texts, or says that the bytes are no such message, or hold more than
+// 200,000 of them in all. The bytes are counted before anything is made of them: two bytes on the
+// wire can stand for a message of hundreds in memory.
 absl::Status ParseMessage(const grpc::ByteBuffer& bytes, google::protobuf::Message* message);
 
 // Requires a message below 2 GiB.

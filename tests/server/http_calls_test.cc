@@ -189,6 +189,17 @@ TEST_F(HttpCallsTest, BadJsonIsRefusedByNameAndNeverRepeated) {
     for (int i = 0; i < 200'000; ++i) deep += open;
     EXPECT_EQ(Failed(400, "POST", insert, deep), "body: is nested more than 16 deep");
   }
+  // A few bytes each, and hundreds each in memory: counted before anything is made of them.
+  std::string many = R"({"tokens":[{})";
+  std::string names = R"({"tokens":[{"labels":{"":"")";
+  for (int i = 0; i < 400'000; ++i) {
+    many += ",{}";
+    absl::StrAppend(&names, ",\"", i, "\":\"\"");
+  }
+  EXPECT_EQ(Failed(400, "POST", insert, absl::StrCat(many, "]}")),
+            "body: has more than 300000 objects and texts");
+  EXPECT_EQ(Failed(400, "POST", insert, absl::StrCat(names, "}}]}")),
+            "body: has an object with more than 10000 names");
   EXPECT_THAT(Failed(400, "GET", "/v1/tenants?pageSize=1&pageSize=2"), HasSubstr("twice"));
   EXPECT_THAT(Failed(400, "GET", "/v1/tenants?pageSize=-1"), HasSubstr("page_size: "));
   EXPECT_THAT(Failed(400, "GET", "/v1/tenants?no=1"), HasSubstr("no: there is no such field"));
@@ -260,14 +271,18 @@ TEST_F(HttpCallsTest, TheGateIsAskedBeforeTheBodyAndForTheTenant) {
   EXPECT_EQ(call("POST", absl::StrCat(kMemory, ":forget"), "eraser").status, 400);  // no target
   EXPECT_EQ(call("POST", "/v1/tenants", "app").status, 403);
   // Another's tenant and one that there is not: the same bytes but for the id of the call.
-  for (const char* path : {"/v1/tenants/t", "/v1/tenants/t/memories/m",
-                           "/v1/tenants/t/memories/none", "/v1/tenants/t/checkpoint"}) {
+  for (const char* path :
+       {"/v1/tenants/t", "/v1/tenants/t/memories/m", "/v1/tenants/t/memories/none"}) {
     const Page foreign = call("GET", path, "other");
     const Page absent =
         call("GET", absl::StrReplaceAll(path, {{"/tenants/t", "/tenants/x"}}), "other");
     EXPECT_EQ(foreign.status, 404);
     EXPECT_EQ(foreign.body, absent.body) << path;
   }
+  // So where he has none of the call's roles for any tenant, which is said before anything is read.
+  const Page no_role = call("GET", "/v1/tenants/t/checkpoint", "other");
+  EXPECT_EQ(no_role.status, 403);
+  EXPECT_EQ(no_role.body, call("GET", "/v1/tenants/x/checkpoint", "other").body);
   EXPECT_EQ(json::parse(call("GET", "/v1/tenants", "other").body)["tenants"].size(), 0u);
   // The logs and the document are open.
   EXPECT_EQ(Call("GET", "/v1/tenants/t/log/checkpoint").status, 200);
