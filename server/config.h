@@ -58,6 +58,8 @@ struct Config {
   std::vector<audit::WitnessKey> witnesses = {};
   // Absent: what the limit on open files allows.
   std::optional<uint64_t> max_open_tenants = {};
+  // Of gRPC; absent: what the limit on open files allows.
+  std::optional<uint64_t> max_connections = {};
   // Bytes; absent: half of what there is.
   std::optional<uint64_t> memory_limit = {};
   // Bytes; 0 for none.

@@ -18,6 +18,8 @@ namespace {
 // For sockets, exports, the log, the keys and what libraries open.
 constexpr uint64_t kOtherFiles = 128;
 constexpr uint64_t kMostTenants = 1000;  // by default
+constexpr uint64_t kLeastConnections = 16;
+constexpr uint64_t kMostConnections = 4096;  // by default
 constexpr uint64_t kLeastMemory = uint64_t{64} << 20;
 // RLIM_INFINITY and absurdly high limits are of no use to anybody.
 constexpr uint64_t kMostFiles = uint64_t{1} << 20;
@@ -119,6 +121,25 @@ absl::StatusOr<service::RegistryLimits> TenantLimits(std::optional<uint64_t> max
                      " bytes; give less, since requests and libraries take some too"));
   }
   return limits;
+}
+
+absl::StatusOr<size_t> ConnectionLimit(std::optional<uint64_t> max_connections,
+                                       uint64_t open_files) {
+  if (!max_connections.has_value()) {
+    return static_cast<size_t>(
+        std::clamp<uint64_t>(open_files / 8, kLeastConnections, kMostConnections));
+  }
+  const uint64_t room = open_files > kOtherFiles ? open_files - kOtherFiles : 0;
+  if (*max_connections == 0) {
+    return absl::InvalidArgumentError("--max-connections: must be at least 1");
+  }
+  if (*max_connections > room) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--max-connections: each needs an open file and the server ", kOtherFiles,
+                     " more, and this process may open ", open_files, "; give at most ", room,
+                     ", or raise the hard limit (ulimit -Hn, LimitNOFILE=)"));
+  }
+  return static_cast<size_t>(*max_connections);
 }
 
 }  // namespace lethe::server

@@ -35,6 +35,11 @@ absl::StatusOr<service::RegistryLimits> TenantLimits(std::optional<uint64_t> max
                                                      uint64_t open_files,
                                                      uint64_t memory);
 
+// Connections of gRPC that are served at a time: what is asked for, or an eighth of the open files,
+// 16 to 4,096. Refused: none, and more than there are files for.
+absl::StatusOr<size_t> ConnectionLimit(std::optional<uint64_t> max_connections,
+                                       uint64_t open_files);
+
 }  // namespace lethe::server
 
 #endif  // LETHE_SERVER_LIMITS_H_

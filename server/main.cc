@@ -1,7 +1,6 @@
 // lethed: settings -> service -> gRPC server -> wait for a signal -> drain.
 #include <fcntl.h>
 #include <google/protobuf/stubs/logging.h>
-#include <grpc/support/log.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -30,6 +29,7 @@
 #include "server/limits.h"
 #include "server/metrics/metrics.h"
 #include "server/reload.h"
+#include "server/rpc/library_log.h"
 #include "server/rpc/server.h"
 #include "server/service/event_log.h"
 #include "server/service/service.h"
@@ -43,15 +43,8 @@ constexpr double kGraceShare = 0.8;
 constexpr absl::Duration kFolderPeriod = absl::Seconds(5);
 constexpr size_t kMetricsThreads = 2;
 
-// For the log hooks of libraries, which take plain functions. Set once, before any thread starts.
+// For the log hook of a library, which is a plain function. Set once, before any thread starts.
 service::EventLog* library_log = nullptr;
-
-void LogFromGrpc(gpr_log_func_args* args) {
-  const service::LogLevel level = args->severity == GPR_LOG_SEVERITY_ERROR
-                                      ? service::LogLevel::kWarning
-                                      : service::LogLevel::kDebug;
-  library_log->Write(level, "grpc", {{"message", std::string(args->message)}});
-}
 
 // Messages of Protocol Buffers describe bad input, which the caller is told of anyway.
 void LogFromProtobuf(google::protobuf::LogLevel, const char*, int, const std::string& message) {
@@ -165,6 +158,7 @@ void Reload(const std::vector<std::string>& arguments,
 absl::Status Serve(const std::vector<std::string>& arguments,
                    const Config& config,
                    const service::RegistryLimits& limits,
+                   size_t max_connections,
                    std::unique_ptr<Guard> guard,
                    service::EventLog& log) {
   const absl::Time begin = absl::Now();
@@ -193,6 +187,7 @@ absl::Status Serve(const std::vector<std::string>& arguments,
   rpc_options.listen = config.listen;
   rpc_options.credentials = guard->grpc_credentials();
   rpc_options.max_connection_age = config.max_connection_age;
+  rpc_options.max_connections = max_connections;
   calls::LineLimit call_lines;
   std::atomic<int64_t> slow_call = absl::ToInt64Milliseconds(config.slow_call);
   rpc_options.hooks = {.gate = guard->gate(),
@@ -277,9 +272,13 @@ int Main(const std::vector<std::string>& arguments) {
   }
   const Config& config = command_line->config;
   // What can be known of the settings without touching the data.
-  const absl::StatusOr<service::RegistryLimits> limits = TenantLimits(
-      config.max_open_tenants, config.memory_limit, RaiseOpenFiles(), MemoryOfMachine());
+  const uint64_t open_files = RaiseOpenFiles();
+  const absl::StatusOr<service::RegistryLimits> limits =
+      TenantLimits(config.max_open_tenants, config.memory_limit, open_files, MemoryOfMachine());
   if (!limits.ok()) return UsageError(AtOrigin(limits.status(), *command_line));
+  const absl::StatusOr<size_t> max_connections =
+      ConnectionLimit(config.max_connections, open_files);
+  if (!max_connections.ok()) return UsageError(AtOrigin(max_connections.status(), *command_line));
   absl::StatusOr<std::unique_ptr<Guard>> guard = Guard::Read(config);
   if (!guard.ok()) return UsageError(AtOrigin(guard.status(), *command_line));
   const absl::StatusOr<http::HttpSettings> http = HttpSettingsOf(config);
@@ -294,14 +293,15 @@ int Main(const std::vector<std::string>& arguments) {
   }
   service::EventLog log(STDERR_FILENO, config.log_level);
   library_log = &log;
-  gpr_set_log_function(LogFromGrpc);
+  rpc::LogGrpcTo(&log);
   google::protobuf::SetLogHandler(LogFromProtobuf);
   ::signal(SIGPIPE, SIG_IGN);
   for (const std::string& warning : command_line->warnings) {
     log.Write(service::LogLevel::kWarning, "unknown_variable", {{"message", warning}});
   }
 
-  const absl::Status status = Serve(arguments, config, *limits, *std::move(guard), log);
+  const absl::Status status =
+      Serve(arguments, config, *limits, *max_connections, *std::move(guard), log);
   if (status.ok()) return 0;
   log.Write(
       service::LogLevel::kError, "failed",

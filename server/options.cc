@@ -379,6 +379,9 @@ std::vector<Option> MakeOptions() {
        "Key of a witness (C2SP vkey of type 4) whose cosignatures of checkpoints are kept; may be "
        "repeated.",
        "", SetWitnesses, ShowWitnesses},
+      Number("max-connections", &Config::max_connections, {.least = 1},
+             "Connections of gRPC that are served at a time; those beyond wait.",
+             "4096, or less where the limit on open files is low"),
       Number("max-open-tenants", &Config::max_open_tenants, {.least = 1},
              "Tenants that may be open at a time; beyond it the one used longest ago is unloaded "
              "until its next call.",

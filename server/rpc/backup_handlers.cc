@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "audit/backup_manifest.h"
 #include "core/base/status_macros.h"
 #include "server/calls/convert.h"
 #include "server/rpc/services.h"
@@ -30,6 +31,12 @@ absl::Status SendBackup(service::Service* service,
       }));
   piece.set_manifest(std::move(manifest));
   return send();
+}
+
+// As the manifest of the first message says, unverified; empty where it cannot be read.
+std::string TenantOfManifest(const v1::RestoreBackupRequest& first) {
+  const auto manifest = audit::ReadBackupManifest(first.manifest());
+  return manifest.ok() ? manifest->tenant : std::string();
 }
 
 using ReadRestore = std::function<absl::StatusOr<std::optional<v1::RestoreBackupRequest>>()>;
@@ -71,16 +78,17 @@ absl::Status ReceiveBackup(service::Service* service,
 
 BackupHandlers::BackupHandlers(service::Service* service,
                                const CallHooks& hooks,
+                               PeerWatch* watch,
                                size_t max_backups,
                                absl::Duration max_pause)
-    : RawService(hooks), backups_(max_backups), restores_(max_backups) {
+    : RawService(hooks, watch), backups_(max_backups), restores_(max_backups) {
   AnswerStream<v1::CreateBackupRequest, v1::BackupPiece>(
       "CreateBackup", &backups_, max_pause,
       [service](const auto& request, const CallOptions& call, const auto& write) {
         return SendBackup(service, request, call, write);
       });
   RequestStream<v1::RestoreBackupRequest, v1::RestoreBackupResponse>(
-      "RestoreBackup", &restores_, max_pause,
+      "RestoreBackup", &restores_, max_pause, TenantOfManifest,
       [service](const auto& read, const CallOptions& call, auto* response) {
         return ReceiveBackup(service, read, call, response);
       });

@@ -37,6 +37,31 @@ absl::Status Guarded(absl::FunctionRef<absl::Status()> body) {
   }
 }
 
+namespace {
+
+absl::Status Stopping() { return absl::UnavailableError("the server is stopping"); }
+
+}  // namespace
+
+void StreamTurns::Stop() {
+  MutexLock lock(mutex_);
+  stopping_ = true;
+  if (reading_) EndCall(context_, Stopping());
+}
+
+absl::Status StreamTurns::BeginRead() {
+  MutexLock lock(mutex_);
+  if (stopping_) return Stopping();
+  reading_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status StreamTurns::EndRead() {
+  MutexLock lock(mutex_);
+  reading_ = false;
+  return stopping_ ? Stopping() : absl::OkStatus();
+}
+
 grpc::Status Registered(CallRegistry& registry,
                         const void* key,
                         std::function<void()> stop,

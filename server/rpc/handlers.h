@@ -24,12 +24,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/check.h"
-#include "core/base/stall_guard.h"
 #include "core/base/status_macros.h"
 #include "server/calls/unary_calls.h"
 #include "server/rpc/call.h"
 #include "server/rpc/call_registry.h"
 #include "server/rpc/parse.h"
+#include "server/rpc/peer_watch.h"
 #include "server/service/types.h"
 
 namespace lethe::rpc {
@@ -52,13 +52,33 @@ grpc::Status Registered(CallRegistry& registry,
                         const MethodCalls* method,
                         absl::FunctionRef<absl::Status(RpcCall&)> body);
 
+// The turns of a stream that answers each message before it reads the next, for a stop that comes
+// in between: a message that has been read is answered, a stream that waits for one ends.
+// Threads: Stop from any, the rest from that of the handler.
+class StreamTurns {
+ public:
+  // The context must outlive it.
+  explicit StreamTurns(grpc::ServerContextBase* context) : context_(context) {}
+
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Before the next message is read, and behind that: UNAVAILABLE once the server stops.
+  absl::Status BeginRead() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status EndRead() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  grpc::ServerContextBase* const context_;
+  Mutex mutex_;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
 // Each handler asks the gate before it reads, and again for each message
-// (server/calls/served_call.h).
+// (server/calls/served_call.h). None waits for its peer without a limit (peer_watch.h).
 template <typename Base>
 class RawService : public Base {
  public:
-  // What the hooks point to must outlive the service.
-  explicit RawService(const CallHooks& hooks) : hooks_(hooks) {}
+  // What the hooks point to, and the watch, must outlive the service.
+  RawService(const CallHooks& hooks, PeerWatch* watch) : hooks_(hooks), watch_(watch) {}
 
   // Refuses new calls (UNAVAILABLE); streams end after what they have received.
   virtual void StopCalls() { unary_calls_.StopAll(); }
@@ -87,10 +107,24 @@ class RawService : public Base {
 
   // The request of a call that has one.
   template <typename Stream, typename Request>
-  static absl::Status ReadRequest(Stream& stream, Request* request) {
+  static absl::Status ReadRequest(Stream& stream, const PeerWatch::Wait& wait, Request* request) {
     ByteBuffer bytes;
-    if (!stream.Read(&bytes)) return absl::CancelledError("no request arrived");
+    if (!stream.Read(&bytes)) {
+      LETHE_RETURN_IF_ERROR(wait.status());
+      return absl::CancelledError("no request arrived");
+    }
     return ParseMessage(bytes, request);
+  }
+
+  // False when it could not be written, or was not taken within the limit.
+  template <typename Stream, typename Response>
+  bool WriteAnswer(Stream& stream,
+                   grpc::ServerContextBase* context,
+                   absl::Duration limit,
+                   const Response& response) {
+    const ByteBuffer bytes = SerializeMessage(response);
+    const PeerWatch::Wait wait = watch_->For(context, limit);
+    return stream.Write(bytes);
   }
 
   // Registers a method with one request and one answer.
@@ -106,22 +140,27 @@ class RawService : public Base {
                   unary_calls_, stream, {}, context, calls, [&](RpcCall& call) -> absl::Status {
                     LETHE_RETURN_IF_ERROR(call.Enter());
                     const std::unique_ptr<google::protobuf::Message> request(unary.request->New());
-                    LETHE_RETURN_IF_ERROR(ReadRequest(*stream, request.get()));
+                    {
+                      LETHE_ASSIGN_OR_RETURN(const PeerWatch::Wait wait,
+                                             watch_->ForRequest(context, call.caller()));
+                      LETHE_RETURN_IF_ERROR(ReadRequest(*stream, wait, request.get()));
+                    }
                     LETHE_RETURN_IF_ERROR(call.Admit(*request));
                     const std::unique_ptr<google::protobuf::Message> response(
                         unary.response->New());
                     LETHE_RETURN_IF_ERROR(call.Answer(
                         unary.handle(*request, CallOptionsOf(context, call), response.get()),
                         *response));
-                    stream->Write(SerializeMessage(*response));
+                    WriteAnswer(*stream, context, watch_->options().patience, *response);
                     return absl::OkStatus();
                   });
             }));
   }
 
   // Registers a method that answers each request of a stream before it reads the next. Each stream
-  // holds a thread; the registry, which must outlive the server, bounds them and cancels them when
-  // it stops.
+  // holds a thread; the registry, which must outlive the server, bounds them. When it stops, a
+  // stream answers what it has read and ends with UNAVAILABLE; so does one that is silent for
+  // longer than the watch allows.
   template <typename Request, typename Response>
   void OneByOneStream(
       const char* method,
@@ -136,28 +175,41 @@ class RawService : public Base {
         new grpc::internal::TemplatedBidiStreamingHandler<Stream, false>(
             [this, handle = std::move(handle), registry, calls](grpc::ServerContext* context,
                                                                 Stream* stream) {
-              const auto cancel = [context] { context->TryCancel(); };
-              return Registered(*registry, stream, cancel, context, calls,
-                                [&](RpcCall& call) -> absl::Status {
-                                  LETHE_RETURN_IF_ERROR(call.Enter());
-                                  ByteBuffer bytes;
-                                  while (stream->Read(&bytes)) {
-                                    Request request;
-                                    LETHE_RETURN_IF_ERROR(ParseMessage(bytes, &request));
-                                    LETHE_RETURN_IF_ERROR(call.Admit(request));
-                                    Response response;
-                                    LETHE_RETURN_IF_ERROR(
-                                        handle(request, CallOptionsOf(context, call), &response));
-                                    if (!stream->Write(SerializeMessage(response))) break;
-                                  }
-                                  return absl::OkStatus();
-                                });
+              StreamTurns turns(context);
+              return Registered(
+                  *registry, stream, [&turns] { turns.Stop(); }, context, calls,
+                  [&](RpcCall& call) -> absl::Status {
+                    LETHE_RETURN_IF_ERROR(call.Enter());
+                    const PeerWatchOptions& limits = watch_->options();
+                    for (bool first = true;; first = false) {
+                      LETHE_RETURN_IF_ERROR(turns.BeginRead());
+                      ByteBuffer bytes;
+                      bool arrived = false;
+                      {
+                        const PeerWatch::Wait wait =
+                            watch_->For(context, first ? limits.patience : limits.idle);
+                        arrived = stream->Read(&bytes);
+                        LETHE_RETURN_IF_ERROR(wait.status());
+                      }
+                      const absl::Status stopped = turns.EndRead();
+                      if (!arrived) return stopped;
+                      Request request;
+                      LETHE_RETURN_IF_ERROR(ParseMessage(bytes, &request));
+                      LETHE_RETURN_IF_ERROR(call.Admit(request));
+                      Response response;
+                      LETHE_RETURN_IF_ERROR(
+                          handle(request, CallOptionsOf(context, call), &response));
+                      if (!WriteAnswer(*stream, context, limits.patience, response)) {
+                        return absl::CancelledError("the caller is gone");
+                      }
+                    }
+                  });
             }));
   }
 
   // Registers a method with one request and a stream of answers. `handle` calls `write` for each of
   // them; false means that nobody reads any more. When one cannot be written for `max_write` the
-  // call ends. Otherwise as OneByOneStream.
+  // call ends. Otherwise as OneByOneStream, but a stop lets it run on.
   template <typename Request, typename Response>
   void AnswerStream(
       const char* method,
@@ -175,20 +227,17 @@ class RawService : public Base {
         new grpc::internal::SplitServerStreamingHandler<ByteBuffer, ByteBuffer>(
             [this, handle = std::move(handle), registry, max_write, calls](
                 grpc::ServerContext* context, Stream* stream) {
-              const auto cancel = [context] { context->TryCancel(); };
               return Registered(
-                  *registry, stream, cancel, context, calls, [&](RpcCall& call) -> absl::Status {
+                  *registry, stream, {}, context, calls, [&](RpcCall& call) -> absl::Status {
                     LETHE_RETURN_IF_ERROR(call.Enter());
                     Request request;
-                    LETHE_RETURN_IF_ERROR(ReadRequest(*stream, &request));
+                    {
+                      const PeerWatch::Wait wait = watch_->For(context, watch_->options().patience);
+                      LETHE_RETURN_IF_ERROR(ReadRequest(*stream, wait, &request));
+                    }
                     LETHE_RETURN_IF_ERROR(call.Admit(request));
-                    StallGuard guard(max_write, cancel);
-                    guard.Pause();
                     const auto write = [&](const Response& response) {
-                      guard.Progress();
-                      const bool written = stream->Write(SerializeMessage(response));
-                      guard.Pause();
-                      return written;
+                      return WriteAnswer(*stream, context, max_write, response);
                     };
                     return call.Answer(handle(request, CallOptionsOf(context, call), write));
                   });
@@ -197,11 +246,13 @@ class RawService : public Base {
 
   // Registers a method with a stream of requests and one answer. `handle` calls `read` for each of
   // them; nullopt is their end. When none comes for `max_read` while it waits for one the call
-  // ends. Otherwise as OneByOneStream.
+  // ends. `tenant_of` is the tenant that the first request names, for the record alone. Otherwise
+  // as AnswerStream.
   template <typename Request, typename Response>
   void RequestStream(const char* method,
                      CallRegistry* registry,
                      absl::Duration max_read,
+                     std::string (*tenant_of)(const Request&),
                      std::function<absl::Status(
                          const std::function<absl::StatusOr<std::optional<Request>>()>& read,
                          const service::CallOptions&,
@@ -213,19 +264,20 @@ class RawService : public Base {
         // The position of a method in its service, as the generated code numbers it.
         described->index(),
         new grpc::internal::TemplatedBidiStreamingHandler<Stream, false>(
-            [this, handle = std::move(handle), registry, max_read, calls](
+            [this, handle = std::move(handle), registry, max_read, tenant_of, calls](
                 grpc::ServerContext* context, Stream* stream) {
-              const auto cancel = [context] { context->TryCancel(); };
               return Registered(
-                  *registry, stream, cancel, context, calls, [&](RpcCall& call) -> absl::Status {
+                  *registry, stream, {}, context, calls, [&](RpcCall& call) -> absl::Status {
                     LETHE_RETURN_IF_ERROR(call.Enter());
                     const service::CallOptions options = CallOptionsOf(context, call);
-                    StallGuard guard(max_read, cancel);
+                    std::optional<std::string> tenant;
                     const auto read = [&]() -> absl::StatusOr<std::optional<Request>> {
                       ByteBuffer bytes;
-                      guard.Progress();
-                      const bool arrived = stream->Read(&bytes);
-                      guard.Pause();
+                      bool arrived = false;
+                      {
+                        const PeerWatch::Wait wait = watch_->For(context, max_read);
+                        arrived = stream->Read(&bytes);
+                      }
                       if (!arrived) {
                         // The end, unless the caller is gone.
                         if (absl::Status wanted = options.still_wanted(); !wanted.ok())
@@ -234,12 +286,13 @@ class RawService : public Base {
                       }
                       std::optional<Request> request(std::in_place);
                       LETHE_RETURN_IF_ERROR(ParseMessage(bytes, &*request));
-                      LETHE_RETURN_IF_ERROR(call.Admit(*request));
+                      if (!tenant.has_value()) tenant = tenant_of(*request);
+                      LETHE_RETURN_IF_ERROR(call.Admit(*tenant, ""));
                       return request;
                     };
                     Response response;
                     LETHE_RETURN_IF_ERROR(call.Answer(handle(read, options, &response), response));
-                    stream->Write(SerializeMessage(response));
+                    WriteAnswer(*stream, context, watch_->options().patience, response);
                     return absl::OkStatus();
                   });
             }));
@@ -247,6 +300,7 @@ class RawService : public Base {
 
  private:
   const CallHooks hooks_;
+  PeerWatch* const watch_;
   std::vector<std::unique_ptr<MethodCalls>> methods_;
   CallRegistry unary_calls_{std::numeric_limits<size_t>::max()};
 };

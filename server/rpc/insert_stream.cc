@@ -1,12 +1,17 @@
 #include "server/rpc/insert_stream.h"
 
+#include <algorithm>
+#include <chrono>
+#include <exception>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "server/calls/convert.h"
 #include "server/rpc/handlers.h"
 #include "server/rpc/parse.h"
 #include "server/service/names.h"
+#include "server/service/retry_delay.h"
 #include "server/service/validate.h"
 
 namespace lethe::rpc {
@@ -17,22 +22,48 @@ constexpr size_t kMaxQueuedMessages = 256;
 // read may go beyond this by its own size.
 constexpr size_t kMaxQueuedBytes = size_t{32} << 20;
 
+std::chrono::steady_clock::time_point DueAfter(absl::Duration limit) {
+  return std::chrono::steady_clock::now() +
+         absl::ToChronoMilliseconds(std::min(limit, absl::Hours(24)));
+}
+
 }  // namespace
 
 InsertStream::InsertStream(grpc::CallbackServerContext* context,
                            service::Service* service,
                            const MethodCalls* method,
-                           CallRegistry* registry)
-    : context_(context), service_(service), registry_(registry), call_(context, method) {
+                           CallRegistry* registry,
+                           const PeerWatchOptions& limits,
+                           const StartThread& start_thread)
+    : context_(context),
+      service_(service),
+      registry_(registry),
+      limits_(limits),
+      call_(context, method) {
   absl::Status status = EnterCall();
-  if (status.ok()) status = registry_->Enter(this, [this] { Stop(); });
+  if (status.ok()) status = Begin(start_thread);
   if (!status.ok()) {
     Finish(FinishCall(status));
     return;
   }
-  registered_ = true;
   StartRead(&incoming_);
-  worker_ = std::thread([this] { Run(); });
+}
+
+absl::Status InsertStream::Begin(const StartThread& start_thread) {
+  LETHE_RETURN_IF_ERROR(registry_->Enter(this, [this] { Stop(); }));
+  registered_ = true;
+  // gRPC would swallow what is thrown here, and free this while the registry still knows it.
+  try {
+    const auto run = [this] { Run(); };
+    worker_ = start_thread ? start_thread(run) : std::thread(run);
+  } catch (const std::exception&) {  // EAGAIN, or no memory
+    registry_->Leave(this);
+    registered_ = false;
+    return service::WithRetryDelay(
+        absl::ResourceExhaustedError("no thread can be had for a stream; try again later"),
+        absl::Seconds(1));
+  }
+  return absl::OkStatus();
 }
 
 void InsertStream::Stop() {
@@ -157,6 +188,11 @@ absl::Status InsertStream::CommitLoop() {
     if (group.messages.empty()) {
       MutexLock lock(mutex_);
       if (broken_) return absl::CancelledError("the caller is gone");
+      if (group.silent) {
+        return absl::UnavailableError(
+            absl::StrCat("no message came for ",
+                         absl::FormatDuration(started_ ? limits_.idle : limits_.patience)));
+      }
       if (!reads_done_) return absl::UnavailableError("the server is stopping");
       return input_status_;
     }
@@ -169,8 +205,13 @@ absl::Status InsertStream::CommitLoop() {
 InsertStream::Group InsertStream::NextGroup() {
   MutexLock lock(mutex_);
   Relockable relockable(mutex_);
-  while (queue_.empty() && !reads_done_ && !broken_ && !stopping_) changed_.wait(relockable);
+  const auto due = DueAfter(started_ ? limits_.idle : limits_.patience);
   Group group;
+  while (queue_.empty() && !reads_done_ && !broken_ && !stopping_) {
+    if (changed_.wait_until(relockable, due) == std::cv_status::no_timeout) continue;
+    group.silent = queue_.empty() && !reads_done_ && !broken_ && !stopping_;
+    if (group.silent) return group;
+  }
   if (broken_) return group;
   size_t tokens = 0;
   size_t bytes = 0;
@@ -235,12 +276,29 @@ bool InsertStream::Write(const v1::InsertStreamResponse& response) {
     if (broken_) return false;
     writing_ = true;
   }
+  const auto due = DueAfter(limits_.patience);
   StartWrite(&outgoing_);
+  if (!WaitForWrite(due)) {
+    // Without the lock: OnCancel takes it, and may be called from within.
+    EndCall(context_, absl::UnavailableError("an acknowledgement was not taken for too long"));
+    WaitForWrite(std::nullopt);
+  }
+  MutexLock lock(mutex_);
+  return !broken_;
+}
+
+bool InsertStream::WaitForWrite(std::optional<std::chrono::steady_clock::time_point> due) {
   MutexLock lock(mutex_);
   Relockable relockable(mutex_);
   // Not left on broken_ alone: gRPC owns `outgoing_` until OnWriteDone, which always comes.
-  while (writing_) changed_.wait(relockable);
-  return !broken_;
+  while (writing_) {
+    if (!due.has_value()) {
+      changed_.wait(relockable);
+    } else if (changed_.wait_until(relockable, *due) == std::cv_status::timeout) {
+      return !writing_;
+    }
+  }
+  return true;
 }
 
 }  // namespace lethe::rpc

@@ -13,9 +13,12 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,20 +28,27 @@
 #include "lethe/v1/memory_service.pb.h"
 #include "server/rpc/call.h"
 #include "server/rpc/call_registry.h"
+#include "server/rpc/peer_watch.h"
 #include "server/service/service.h"
 
 namespace lethe::rpc {
 
+// A thread that runs this; throws std::system_error where there can be no more. Empty: std::thread.
+using StartThread = std::function<std::thread(std::function<void()>)>;
+
 class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // Deletes itself when the call is over. The call is refused by the gate, or when the registry has
-  // no place for it. When the registry stops it, nothing more is read, what has been read is
-  // committed and acknowledged, and the stream ends with UNAVAILABLE. All arguments must outlive
-  // the call.
+  // Deletes itself when the call is over. The call is refused by the gate, or with
+  // RESOURCE_EXHAUSTED when the registry has no place for it or no thread can be had. When the
+  // registry stops it, nothing more is read, what has been read is committed and acknowledged, and
+  // the stream ends with UNAVAILABLE; so it does when the client is silent, or does not take an
+  // acknowledgement, for longer than the limits say. The pointers must outlive the call.
   InsertStream(grpc::CallbackServerContext* context,
                service::Service* service,
                const MethodCalls* method,
-               CallRegistry* registry);
+               CallRegistry* registry,
+               const PeerWatchOptions& limits,
+               const StartThread& start_thread);
 
   void OnReadDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -55,24 +65,30 @@ class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   struct Group {
     std::vector<Message> messages;
     bool resume_reading = false;
+    bool silent = false;  // nothing came for too long
   };
 
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Accept(const grpc::ByteBuffer& bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool QueueFull() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Begin(const StartThread& start_thread);
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status EnterCall() ABSL_LOCKS_EXCLUDED(mutex_);
   grpc::Status FinishCall(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status CommitLoop() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits for messages; an empty group means that there will be none.
+  // Waits for messages; an empty group means that there will be none, or that none came in time.
   Group NextGroup() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Commit(Group group, v1::InsertStreamResponse* response);
   // Writes and waits until it is written; false when the stream is broken.
   bool Write(const v1::InsertStreamResponse& response) ABSL_LOCKS_EXCLUDED(mutex_);
+  // False when it is still under way at `due`.
+  bool WaitForWrite(std::optional<std::chrono::steady_clock::time_point> due)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   grpc::CallbackServerContext* const context_;
   service::Service* const service_;
   CallRegistry* const registry_;
+  const PeerWatchOptions limits_;
   bool registered_ = false;
   std::thread worker_;
 

@@ -11,9 +11,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "core/base/status_macros.h"
 
 namespace lethe::rpc {
 namespace {
@@ -51,14 +52,24 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
 }  // namespace
 
 RpcServer::RpcServer(service::Service* service, const ServerOptions& options)
-    : tenants_(service, HooksOf(service, options)),
-      memories_(service, HooksOf(service, options), options.max_open_streams),
+    : watch_(options.peers),
+      tenants_(service, HooksOf(service, options), &watch_),
+      memories_(service,
+                HooksOf(service, options),
+                &watch_,
+                options.max_open_streams,
+                options.start_thread),
       certificates_(service,
                     HooksOf(service, options),
+                    &watch_,
                     options.max_exports,
                     options.max_export_write),
-      backups_(service, HooksOf(service, options), options.max_backups, options.max_backup_pause),
-      erasures_(service, HooksOf(service, options)) {}
+      backups_(service,
+               HooksOf(service, options),
+               &watch_,
+               options.max_backups,
+               options.max_backup_pause),
+      erasures_(service, HooksOf(service, options), &watch_) {}
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* service,
                                                             const ServerOptions& options) {
@@ -89,18 +100,18 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* se
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kLeastPingIntervalMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, kPingStrikes);
-  // Without this a second server could take half of the connections to the same port.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // A small compressed message can grow without bound; nothing here compresses well anyway.
   builder.SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  int port = 0;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   if (!options.listen.empty()) {
-    builder.AddListeningPort(
-        options.listen,
-        options.credentials != nullptr ? options.credentials : grpc::InsecureServerCredentials(),
-        &port);
+    LETHE_ASSIGN_OR_RETURN(
+        server->acceptor_,
+        ConnectionAcceptor::Listen(options.listen, options.max_connections, options.hooks.log));
+    connections = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        options.credentials != nullptr ? options.credentials : grpc::InsecureServerCredentials());
   }
   builder.RegisterService(&server->tenants_);
   builder.RegisterService(&server->memories_);
@@ -108,11 +119,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* se
   builder.RegisterService(&server->backups_);
   builder.RegisterService(&server->erasures_);
   server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr || (!options.listen.empty() && port <= 0)) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen,
-                                               "; is another server running on this port?"));
-  }
-  server->port_ = static_cast<uint16_t>(port);
+  if (server->server_ == nullptr) return absl::InternalError("gRPC does not start");
+  if (connections != nullptr) server->acceptor_->Start(std::move(connections));
   server->SetServing(true);
   return server;
 }
@@ -156,7 +164,9 @@ void RpcServer::Drain(absl::Duration grace) {
   certificates_.WaitForCalls(deadline);
   backups_.WaitForCalls(deadline);
   erasures_.WaitForCalls(deadline);
-  // What is left: sending the last answers, and calls of other services (health watches).
+  if (acceptor_ != nullptr) acceptor_->Stop();
+  // What is left: sending the last answers, calls of other services (health watches), and what had
+  // its time and is cancelled now.
   server_->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
 }
 

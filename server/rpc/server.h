@@ -12,6 +12,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/access/gate.h"
+#include "server/rpc/connection_acceptor.h"
+#include "server/rpc/peer_watch.h"
 #include "server/rpc/services.h"
 #include "server/service/service.h"
 
@@ -27,6 +29,8 @@ struct ServerOptions {
   std::string listen;
   int max_receive_bytes = 16 << 20;
   int max_metadata_bytes = 8 << 10;
+  // Those above wait until one ends.
+  size_t max_connections = 4096;
   int max_concurrent_streams = 100;  // a connection
   size_t max_open_streams = 64;      // of InsertStream and of QueryStream, all connections together
   size_t max_exports = 16;           // that run at once
@@ -35,11 +39,15 @@ struct ServerOptions {
   size_t max_backups = 4;  // that run at once, and as many restores
   // Likewise for the other side of a backup or a restore.
   absl::Duration max_backup_pause = absl::Seconds(60);
+  // How long other calls wait for their peer, and how many for their request.
+  PeerWatchOptions peers = {};
+  StartThread start_thread = {};  // of an InsertStream; a seam for tests
   // A connection is asked to end after so long, and its calls are cancelled a minute later; 0:
   // never.
   absl::Duration max_connection_age = absl::ZeroDuration();
-  // Above ServiceOptions::max_waiting_writes + RegistryLimits::max_waiting + max_open_streams +
-  // max_exports + 2 max_backups.
+  // Calls that wait for their request, or for their answer to be taken, hold one; so do those of
+  // ServiceOptions::max_waiting_writes, RegistryLimits::max_waiting, max_open_streams, max_exports
+  // and 2 max_backups. Not all of them can be at their bound.
   int max_threads = 512;
   size_t memory_quota_bytes = size_t{1} << 30;  // buffers of gRPC itself
 };
@@ -55,14 +63,15 @@ class RpcServer {
   RpcServer& operator=(const RpcServer&) = delete;
 
   // The port it listens on; 0 without one.
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return acceptor_ == nullptr ? uint16_t{0} : acceptor_->port(); }
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
   // What health says of every service until the drain begins.
   void SetServing(bool serving);
   // Says NOT_SERVING, for good; calls are taken as before.
   void SayNotServing();
-  // SayNotServing; takes no new calls, ends streams after what they have received.
+  // SayNotServing; takes no new calls, ends InsertStreams and QueryStreams after what they have
+  // received. Exports, backups and restores run on.
   void BeginDrain();
   // BeginDrain; lets running calls finish until the grace is over, cancels what is left, and
   // returns when no handler runs.
@@ -78,13 +87,14 @@ class RpcServer {
   }
 
   const access::Gate open_gate_{nullptr, nullptr, nullptr};
+  PeerWatch watch_;
   TenantHandlers tenants_;
   MemoryHandlers memories_;
   CertificateHandlers certificates_;
   BackupHandlers backups_;
   ErasureHandlers erasures_;
   std::unique_ptr<grpc::Server> server_;
-  uint16_t port_ = 0;
+  std::unique_ptr<ConnectionAcceptor> acceptor_;  // null without an address
   bool drained_ = false;
 };
 

@@ -4,17 +4,18 @@
 #include "server/calls/convert.h"
 #include "server/calls/unary_calls.h"
 #include "server/rpc/export_stream.h"
-#include "server/rpc/insert_stream.h"
 
 namespace lethe::rpc {
 
-TenantHandlers::TenantHandlers(service::Service* service, const CallHooks& hooks)
-    : RawService(hooks) {
+TenantHandlers::TenantHandlers(service::Service* service, const CallHooks& hooks, PeerWatch* watch)
+    : RawService(hooks, watch) {
   for (const calls::UnaryCall& call : calls::TenantCalls(service)) Unary(call);
 }
 
-ErasureHandlers::ErasureHandlers(service::Service* service, const CallHooks& hooks)
-    : RawService(hooks) {
+ErasureHandlers::ErasureHandlers(service::Service* service,
+                                 const CallHooks& hooks,
+                                 PeerWatch* watch)
+    : RawService(hooks, watch) {
   for (const calls::UnaryCall& call : calls::ErasureCalls(service)) Unary(call);
 }
 
@@ -32,16 +33,20 @@ void MemoryHandlers::WaitForCalls(std::chrono::system_clock::time_point deadline
 
 MemoryHandlers::MemoryHandlers(service::Service* service,
                                const CallHooks& hooks,
-                               size_t max_streams)
-    : RawService(hooks), insert_streams_(max_streams), query_streams_(max_streams) {
+                               PeerWatch* watch,
+                               size_t max_streams,
+                               const StartThread& start_thread)
+    : RawService(hooks, watch), insert_streams_(max_streams), query_streams_(max_streams) {
   for (const calls::UnaryCall& call : calls::MemoryCalls(service)) Unary(call);
   const auto* insert_stream =
       MethodOf(v1::InsertStreamRequest::descriptor()->file(), "InsertStream");
   MarkMethodRawCallback(
       insert_stream->index(),
       new grpc::internal::CallbackBidiHandler<ByteBuffer, ByteBuffer>(
-          [this, service, calls = CallsOf(insert_stream)](grpc::CallbackServerContext* context) {
-            return new rpc::InsertStream(context, service, calls, &insert_streams_);
+          [this, service, calls = CallsOf(insert_stream), limits = watch->options(),
+           start_thread](grpc::CallbackServerContext* context) {
+            return new rpc::InsertStream(context, service, calls, &insert_streams_, limits,
+                                         start_thread);
           }));
   OneByOneStream<v1::QueryRequest, v1::QueryResponse>(
       "QueryStream", &query_streams_,
@@ -62,9 +67,10 @@ void CertificateHandlers::WaitForCalls(std::chrono::system_clock::time_point dea
 
 CertificateHandlers::CertificateHandlers(service::Service* service,
                                          const CallHooks& hooks,
+                                         PeerWatch* watch,
                                          size_t max_exports,
                                          absl::Duration max_write)
-    : RawService(hooks), exports_(max_exports) {
+    : RawService(hooks, watch), exports_(max_exports) {
   for (const calls::UnaryCall& call : calls::CertificateCalls(service)) Unary(call);
   AnswerStream<v1::ExportRequest, v1::ExportPiece>(
       "Export", &exports_, max_write,

@@ -12,27 +12,32 @@
 #include "lethe/v1/tenant_service.grpc.pb.h"
 #include "server/rpc/call_registry.h"
 #include "server/rpc/handlers.h"
+#include "server/rpc/insert_stream.h"
 #include "server/service/service.h"
 
 namespace lethe::rpc {
 
-// The service and what the hooks point to outlive the handlers.
+// The service, the watch and what the hooks point to outlive the handlers.
 
 class TenantHandlers final : public RawService<v1::TenantService::Service> {
  public:
-  TenantHandlers(service::Service* service, const CallHooks& hooks);
+  TenantHandlers(service::Service* service, const CallHooks& hooks, PeerWatch* watch);
 };
 
 class ErasureHandlers final : public RawService<v1::ErasureService::Service> {
  public:
-  ErasureHandlers(service::Service* service, const CallHooks& hooks);
+  ErasureHandlers(service::Service* service, const CallHooks& hooks, PeerWatch* watch);
 };
 
 class MemoryHandlers final : public RawService<v1::MemoryService::Service> {
  public:
   // `max_streams` bounds the streams of each kind (InsertStream, QueryStream) that are open at
-  // once.
-  MemoryHandlers(service::Service* service, const CallHooks& hooks, size_t max_streams);
+  // once. `start_thread` as ServerOptions::start_thread.
+  MemoryHandlers(service::Service* service,
+                 const CallHooks& hooks,
+                 PeerWatch* watch,
+                 size_t max_streams,
+                 const StartThread& start_thread);
 
   void StopCalls() override;
   void WaitForCalls(std::chrono::system_clock::time_point deadline) override;
@@ -48,6 +53,7 @@ class CertificateHandlers final : public RawService<v1::CertificateService::Serv
   // `max_write` is cancelled.
   CertificateHandlers(service::Service* service,
                       const CallHooks& hooks,
+                      PeerWatch* watch,
                       size_t max_exports,
                       absl::Duration max_write);
 
@@ -64,6 +70,7 @@ class BackupHandlers final : public RawService<v1::BackupService::Service> {
   // or sends nothing for `max_pause` is cancelled.
   BackupHandlers(service::Service* service,
                  const CallHooks& hooks,
+                 PeerWatch* watch,
                  size_t max_backups,
                  absl::Duration max_pause);
 

@@ -1,6 +1,8 @@
 // lethed as those see it who run it: metrics, and dashboards and alerts and documents that name
 // what there is; health, reload, an orderly stop and its limits.
+#include <arpa/inet.h>
 #include <grpcpp/generic/generic_stub.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <map>
@@ -13,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "core/base/files.h"
 #include "tests/server/http_testing.h"
 #include "tests/server/lethed_testing.h"
 
@@ -221,6 +224,36 @@ TEST_F(LethedOperationTest, ASecondSignalEndsTheWaitAtOnce) {
   daemon.Signal(SIGTERM);
   EXPECT_TRUE(daemon.EndsWithin(absl::Seconds(5)));
   EXPECT_EQ(daemon.Wait(), 128 + SIGTERM);
+}
+
+TEST_F(LethedOperationTest, ItGoesOnListeningWhenThereWereNoDescriptors) {
+  Daemon daemon(folder_.path(), Arguments());
+  MakeMemory(daemon.Connect());
+  const int port = daemon.Port();
+  const rlim_t before = daemon.LimitFiles(static_cast<rlim_t>(daemon.OpenFiles() + 5));
+  std::vector<FileDescriptor> connections;
+  for (int i = 0; i < 40; ++i) {
+    connections.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(
+        connect(connections.back().get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)),
+        0);
+  }
+  ASSERT_EQ(daemon.WaitForLines("accept_failed", 1).size(), 1u);
+  connections.clear();
+  daemon.LimitFiles(before);
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const auto channel = grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port),
+                                                 grpc::InsecureChannelCredentials(), arguments);
+  bool serving = false;
+  EXPECT_EQ(Health(channel, &serving), grpc::StatusCode::OK);
+  EXPECT_TRUE(Insert(*v1::MemoryService::NewStub(channel), 0));
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
 }
 
 // The bytes of a query that nobody reads, and a stop that does not wait for them beyond its time.

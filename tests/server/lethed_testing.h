@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -94,6 +95,18 @@ class Daemon {
   std::ptrdiff_t Threads() const {
     return std::distance(std::filesystem::directory_iterator(absl::StrCat("/proc/", pid_, "/task")),
                          std::filesystem::directory_iterator());
+  }
+  std::ptrdiff_t OpenFiles() const {
+    return std::distance(std::filesystem::directory_iterator(absl::StrCat("/proc/", pid_, "/fd")),
+                         std::filesystem::directory_iterator());
+  }
+  // Sets how many files it may have open; the number before.
+  rlim_t LimitFiles(rlim_t files) {
+    rlimit before = {};
+    EXPECT_EQ(prlimit(pid_, RLIMIT_NOFILE, nullptr, &before), 0);
+    const rlimit after = {.rlim_cur = files, .rlim_max = before.rlim_max};
+    EXPECT_EQ(prlimit(pid_, RLIMIT_NOFILE, &after, nullptr), 0);
+    return before.rlim_cur;
   }
   // The exit code, or 128 + the signal.
   int Wait() {

@@ -106,5 +106,15 @@ TEST(LimitsTest, NonsenseIsRefusedAndDefaultsFitTheMachine) {
   EXPECT_THAT(TenantLimits({}, kGiB + 1, 1024, kGiB), Fails(kInvalid, "--memory-limit"));
 }
 
+TEST(LimitsTest, ConnectionsLeaveFilesForTheRest) {
+  EXPECT_EQ(*ConnectionLimit({}, 1 << 20), 4096u);
+  EXPECT_EQ(*ConnectionLimit({}, 1024), 128u);
+  EXPECT_EQ(*ConnectionLimit({}, 64), 16u);
+  EXPECT_EQ(*ConnectionLimit(10000, 1 << 20), 10000u);
+  EXPECT_THAT(ConnectionLimit(0, 1024), Fails(kInvalid, "--max-connections"));
+  EXPECT_THAT(ConnectionLimit(897, 1024), Fails(kInvalid, "--max-connections"));
+  EXPECT_THAT(ConnectionLimit(896, 1024), IsOk());
+}
+
 }  // namespace
 }  // namespace lethe::server

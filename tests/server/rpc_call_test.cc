@@ -1,6 +1,7 @@
 // What every call has beside its answer: a request id, a trace context, details of an error, a line
 // in the log, a count.
 #include <fcntl.h>
+#include <grpc/support/log.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,6 +14,7 @@
 
 #include "lethe/internal/error_details.pb.h"
 #include "server/rpc/call.h"
+#include "server/rpc/library_log.h"
 #include "server/rpc/status.h"
 #include "server/service/retry_delay.h"
 #include "tests/server/rpc_testing.h"
@@ -276,6 +278,28 @@ TEST(LineLimitTest, CountsWhatItLeavesOut) {
   EXPECT_EQ(left_out, 80);
   EXPECT_TRUE(limit.Take(8, &left_out));
   EXPECT_EQ(left_out, 0);
+}
+
+// What anybody can make gRPC say fills no disk.
+TEST_F(RpcCallTest, LinesOfTheLibraryAreBoundedAndCounted) {
+  LogGrpcTo(log_.get());
+  const int64_t begin = absl::ToUnixSeconds(absl::Now());
+  for (int i = 0; i < 5000; ++i) gpr_log(GPR_ERROR, "a handshake failed");
+  int64_t second = absl::ToUnixSeconds(absl::Now());
+  const int64_t seconds = second - begin + 1;
+  while (absl::ToUnixSeconds(absl::Now()) == second) absl::SleepFor(absl::Milliseconds(10));
+  gpr_log(GPR_ERROR, "one more");
+  gpr_set_log_function(nullptr);
+  size_t errors = 0;
+  for (const nlohmann::json& line : Lines("grpc"))
+    errors += line["level"] == "warning" ? size_t{1} : 0;
+  EXPECT_GE(errors, 21u);
+  EXPECT_LE(errors, static_cast<size_t>(20 * seconds + 1));
+  size_t left_out = 0;
+  for (const nlohmann::json& line : Lines("grpc_not_logged")) {
+    left_out += line["messages"].get<size_t>();
+  }
+  EXPECT_EQ(errors + left_out, 5001u);
 }
 
 TEST_F(RpcCallTest, SlowCallsAreWarnings) {

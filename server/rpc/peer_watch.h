@@ -1,0 +1,110 @@
+// Calls that wait for the other side: for a message that has not arrived, or for one that is not
+// taken. Each of them holds a thread of gRPC or a place among the streams, so each has a limit, and
+// those that can be many, calls whose one request has not arrived, are bounded in number: all of
+// them, and those of a caller, so that nobody keeps the others out.
+//
+// Threads: safe; a Wait is of one thread. Cost: one thread for all calls.
+#ifndef LETHE_SERVER_RPC_PEER_WATCH_H_
+#define LETHE_SERVER_RPC_PEER_WATCH_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/base/mutex.h"
+
+namespace lethe::rpc {
+
+// Ends a call from outside its handler: the peer gets this status, what the handler waits for
+// fails, and what it answers is dropped.
+void EndCall(grpc::ServerContextBase* context, const absl::Status& status);
+
+struct PeerWatchOptions {
+  // For the first message of a call, and for an answer to be taken.
+  absl::Duration patience = absl::Seconds(30);
+  // Between the messages of a stream.
+  absl::Duration idle = absl::Minutes(10);
+  // Calls whose one request has not arrived. A caller that is known has half of these places.
+  size_t max_requests = 256;
+};
+
+class PeerWatch {
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Entry {
+    grpc::ServerContextBase* context = nullptr;
+    Clock::time_point begin;
+    bool request = false;
+    std::string caller;  // of a request
+    absl::Status ended;
+  };
+  using Entries = std::multimap<Clock::time_point, Entry>;
+
+ public:
+  // While it lives, a call waits.
+  class [[nodiscard]] Wait {
+   public:
+    Wait(Wait&& other) noexcept
+        : watch_(std::exchange(other.watch_, nullptr)), entry_(other.entry_) {}
+    Wait& operator=(Wait&&) = delete;
+    ~Wait();
+    // Why the call was ended; OK when it was not.
+    absl::Status status() const;
+
+   private:
+    friend class PeerWatch;
+    Wait(PeerWatch* watch, Entries::iterator entry) : watch_(watch), entry_(entry) {}
+    PeerWatch* watch_;
+    Entries::iterator entry_;
+  };
+
+  explicit PeerWatch(const PeerWatchOptions& options);
+  // Nothing may be waiting.
+  ~PeerWatch();
+  PeerWatch(const PeerWatch&) = delete;
+  PeerWatch& operator=(const PeerWatch&) = delete;
+
+  const PeerWatchOptions& options() const { return options_; }
+
+  // Ends the call with UNAVAILABLE once `limit` is over. The context must outlive the Wait.
+  Wait For(grpc::ServerContextBase* context, absl::Duration limit) ABSL_LOCKS_EXCLUDED(mutex_);
+  // For the one request of a call: ends it with DEADLINE_EXCEEDED once the patience is over. When
+  // all places, or those of the caller, are taken, the call there that has waited longest is ended
+  // for this one, if it has waited for a second; otherwise RESOURCE_EXHAUSTED with a delay.
+  // `caller` empty: not known.
+  absl::StatusOr<Wait> ForRequest(grpc::ServerContextBase* context, absl::string_view caller)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  Wait Add(Clock::time_point due, Entry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void End(Entry& entry, absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether a place was made by ending the longest wait for a request, of this caller if not empty.
+  bool MakePlace(absl::string_view caller) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Leave(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Run();
+
+  const PeerWatchOptions options_;
+  mutable Mutex mutex_;
+  std::condition_variable changed_;
+  Entries entries_ ABSL_GUARDED_BY(mutex_);  // by when they are due
+  // Of requests that were not ended.
+  size_t requests_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, size_t, std::less<>> requests_of_ ABSL_GUARDED_BY(mutex_);
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses the rest
+};
+
+}  // namespace lethe::rpc
+
+#endif  // LETHE_SERVER_RPC_PEER_WATCH_H_
