@@ -323,7 +323,10 @@ std::string ManualPage() {
       .sections = {
           {"Signals",
            {{"SIGTERM, SIGINT",
-             "End in order: calls that run are finished. A second one ends at once."}}},
+             "End in order: calls that run are finished. A second one ends at once."},
+            {"SIGHUP",
+             "Read the settings, the access file and the files of TLS again. What is wrong changes "
+             "nothing."}}},
           {"Exit status",
            {{"0", "Ended by a signal; or what was asked for is printed."},
             {"1", "Could not start, or an error while running, which the last log line names."},

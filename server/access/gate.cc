@@ -47,10 +47,10 @@ absl::Status Call::Enter() {
   if (!gate_.guarded() || method_->scope == Scope::kOpen) return absl::OkStatus();
   LETHE_RETURN_IF_ERROR(Authenticate());
   // What depends on no tenant is decided before a byte of the request is read.
-  return method_->scope == Scope::kTenant ? absl::OkStatus() : Authorise("");
+  return method_->scope == Scope::kTenant ? AuthoriseSomewhere() : Authorise("");
 }
 
-absl::Status Call::Admit(absl::string_view tenant, absl::string_view memory) {
+absl::Status Call::Admit(absl::string_view tenant, absl::string_view memory, bool switched) {
   operation_.tenant = std::string(tenant);
   operation_.memory = std::string(memory);
   if (gate_.guarded() && method_->scope != Scope::kOpen) {
@@ -58,6 +58,9 @@ absl::Status Call::Admit(absl::string_view tenant, absl::string_view memory) {
       LETHE_RETURN_IF_ERROR(Authenticate());
     }
     LETHE_RETURN_IF_ERROR(Authorise(tenant));
+    if (switched) {
+      LETHE_RETURN_IF_ERROR(AuthoriseFor(tenant, method_->switch_field, method_->switch_roles));
+    }
   }
   if (!recorded() || std::exchange(began_, true)) return absl::OkStatus();
   if (const absl::Status written = gate_.operations_->Intent(operation_); !written.ok()) {
@@ -95,28 +98,35 @@ absl::Status Call::Authorise(absl::string_view tenant) {
     case Scope::kOpen:
       return absl::OkStatus();
     case Scope::kListed:
-      if (identity_->HoldsSomewhere(method_->roles)) return absl::OkStatus();
-      return Refuse(absl::PermissionDeniedError(absl::StrCat(
-                        "needs one of the roles ", method_->roles.Names(), " for some tenant")),
-                    "role");
+      return AuthoriseSomewhere();
     case Scope::kServer:
       if (identity_->HoldsEverywhere(method_->roles)) return absl::OkStatus();
       return Refuse(absl::PermissionDeniedError(absl::StrCat(
                         "needs the role ", method_->roles.Names(), " for the whole server")),
                     "role");
     case Scope::kTenant:
-      if (identity_->Holds(tenant, method_->roles)) return absl::OkStatus();
-      if (identity_->Knows(tenant)) {
-        return Refuse(
-            absl::PermissionDeniedError(absl::StrCat(method_->tenant_field, ": needs the role ",
-                                                     method_->roles.Names(), " for it")),
-            "role");
-      }
-      // As for one that does not exist, from the order of the checks to the words.
-      LETHE_RETURN_IF_ERROR(service::CheckName(method_->tenant_field, tenant));
-      return Refuse(service::NoSuchTenant(), "no grant for the tenant");
+      return AuthoriseFor(tenant, method_->tenant_field, method_->roles);
   }
   return Refuse(absl::PermissionDeniedError("this call is not open to anybody"), "scope");
+}
+
+absl::Status Call::AuthoriseSomewhere() {
+  if (identity_->HoldsSomewhere(method_->roles)) return absl::OkStatus();
+  return Refuse(absl::PermissionDeniedError(absl::StrCat(
+                    "needs one of the roles ", method_->roles.Names(), " for some tenant")),
+                "role");
+}
+
+absl::Status Call::AuthoriseFor(absl::string_view tenant, absl::string_view field, RoleSet roles) {
+  if (identity_->Holds(tenant, roles)) return absl::OkStatus();
+  if (identity_->Knows(tenant)) {
+    return Refuse(absl::PermissionDeniedError(
+                      absl::StrCat(field, ": needs the role ", roles.Names(), " for the tenant")),
+                  "role");
+  }
+  // As for one that does not exist, from the order of the checks to the words.
+  LETHE_RETURN_IF_ERROR(service::CheckName(method_->tenant_field, tenant));
+  return Refuse(service::NoSuchTenant(), "no grant for the tenant");
 }
 
 absl::Status Call::Refuse(absl::Status status, absl::string_view reason) {

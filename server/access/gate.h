@@ -4,7 +4,8 @@
 //
 // A Call goes Enter, then Admit for each message of the request, then Finish. It is refused by
 // anything but OK: nothing of the request has been looked at then, and no tenant was opened, so
-// that neither the answer nor its time tells whether there is one.
+// that neither the answer nor its time tells whether there is one. Enter refuses whoever could not
+// be admitted whatever he asks: he gets no thread to wait for his request in.
 //
 // Threads: a Gate is safe, a Call compatible.
 #ifndef LETHE_SERVER_ACCESS_GATE_H_
@@ -62,10 +63,11 @@ class Call {
   // To be asked before anything of the request is read.
   absl::Status Enter();
   // To be asked for each message, with the names that stand in it (Method::tenant_field and
-  // memory_field; empty without one). The caller is asked for again where what he may do has
-  // changed meanwhile, or his credentials have expired, so that a long stream ends too. Before the
-  // first message of a call that is recorded its line is written: UNAVAILABLE when it cannot be.
-  absl::Status Admit(absl::string_view tenant, absl::string_view memory);
+  // memory_field; empty without one), and whether Method::switch_field is on. The caller is asked
+  // for again where what he may do has changed meanwhile, or his credentials have expired, so that
+  // a long stream ends too. Before the first message of a call that is recorded its line is
+  // written: UNAVAILABLE when it cannot be.
+  absl::Status Admit(absl::string_view tenant, absl::string_view memory, bool switched = false);
   // Writes what became of a call that is on record. `certificate`: the id of the one that it made.
   void Finish(const absl::Status& outcome, absl::string_view certificate);
 
@@ -77,6 +79,9 @@ class Call {
  private:
   absl::Status Authenticate();
   absl::Status Authorise(absl::string_view tenant);
+  absl::Status AuthoriseFor(absl::string_view tenant, absl::string_view field, RoleSet roles);
+  // One of the roles for any tenant.
+  absl::Status AuthoriseSomewhere();
   absl::Status Refuse(absl::Status status, absl::string_view reason);
   bool recorded() const;
 

@@ -10,6 +10,8 @@ namespace {
 constexpr RoleSet kEverybody = {Role::kApp, Role::kEraser, Role::kAuditor, Role::kAdmin};
 // Certificates hold nothing of a token. Who erases needs those of his erasures.
 constexpr RoleSet kReadersOfLogs = {Role::kEraser, Role::kAuditor};
+// A state is solved again from all its tokens.
+constexpr RoleSet kVerifiers = {Role::kAuditor, Role::kAdmin};
 
 constexpr Method Open(absl::string_view name) { return {.name = name, .scope = Scope::kOpen}; }
 
@@ -147,8 +149,15 @@ constexpr std::array kMethods = {
              "name",
              {Role::kEraser},
              Effect::kDestroys),
-    // Counts, the state digest and the health of the solver: nothing of a token.
-    OfTenant("/lethe.v1.MemoryService/Describe", "tenant", "memory", kEverybody, Effect::kReads),
+    // Counts, the state digest and the health of the solver: nothing of a token. A refit costs what
+    // Verify costs.
+    Method{.name = "/lethe.v1.MemoryService/Describe",
+           .scope = Scope::kTenant,
+           .tenant_field = "tenant",
+           .memory_field = "memory",
+           .roles = kEverybody,
+           .switch_field = "refit",
+           .switch_roles = kVerifiers},
     OfTenant("/lethe.v1.MemoryService/Edit",
              "tenant",
              "memory",
@@ -179,11 +188,7 @@ constexpr std::array kMethods = {
              {Role::kApp},
              Effect::kReads),
     // Appends what it found to the log.
-    OfTenant("/lethe.v1.MemoryService/Verify",
-             "tenant",
-             "memory",
-             {Role::kAuditor, Role::kAdmin},
-             Effect::kAdds),
+    OfTenant("/lethe.v1.MemoryService/Verify", "tenant", "memory", kVerifiers, Effect::kAdds),
 
     // Whoever may do it for one tenant only was given that tenant; new ones are the server's.
     Method{.name = "/lethe.v1.TenantService/CreateTenant",
@@ -219,7 +224,10 @@ static_assert(std::all_of(kMethods.begin(),
                           kMethods.end(),
                           [](const Method& method) {
                             return (method.scope == Scope::kOpen) == method.roles.empty() &&
-                                   (method.scope != Scope::kTenant || !method.tenant_field.empty());
+                                   (method.scope != Scope::kTenant ||
+                                    !method.tenant_field.empty()) &&
+                                   method.switch_field.empty() == method.switch_roles.empty() &&
+                                   (method.scope == Scope::kTenant || method.switch_field.empty());
                           }),
               "roles and a field for the tenant where the scope wants them");
 

@@ -33,6 +33,10 @@ struct Method {
   absl::string_view memory_field;  // of each request, for the operations log; empty for none
   RoleSet roles;                   // none with kOpen
   Effect effect = Effect::kReads;
+  // A switch of the request, for the tenant that it names, which needs one of other roles when it
+  // is on; empty for none.
+  absl::string_view switch_field = {};
+  RoleSet switch_roles = {};
 
   bool recorded() const { return effect == Effect::kAdministers || effect == Effect::kDestroys; }
 };

@@ -133,6 +133,11 @@ MethodCalls::MethodCalls(const CallHooks& hooks,
     tenant_ = StringField(method->input_type(), row_->tenant_field);
     LETHE_CHECK(tenant_ != nullptr);
   }
+  if (!row_->switch_field.empty()) {
+    switch_ = method->input_type()->FindFieldByName(std::string(row_->switch_field));
+    LETHE_CHECK(switch_ != nullptr && switch_->type() == FieldDescriptor::TYPE_BOOL &&
+                !switch_->is_repeated());
+  }
   if (!row_->memory_field.empty()) {
     memory_ = StringField(method->input_type(), row_->memory_field);
     LETHE_CHECK(memory_ != nullptr);
@@ -147,6 +152,9 @@ MethodCalls::MethodCalls(const CallHooks& hooks, absl::string_view operation)
 
 std::string MethodCalls::TenantOf(const Message& request) const { return Text(request, tenant_); }
 std::string MethodCalls::MemoryOf(const Message& request) const { return Text(request, memory_); }
+bool MethodCalls::SwitchOf(const Message& request) const {
+  return switch_ != nullptr && request.GetReflection()->GetBool(request, switch_);
+}
 std::string MethodCalls::CertificateOf(const Message& response) const {
   return Text(response, certificate_);
 }
@@ -168,14 +176,18 @@ ServedCall::~ServedCall() {
 }
 
 absl::Status ServedCall::Admit(const Message& request) {
-  return Admit(method_->TenantOf(request), method_->MemoryOf(request));
+  return Admit(method_->TenantOf(request), method_->MemoryOf(request), method_->SwitchOf(request));
 }
 
-absl::Status ServedCall::Admit(absl::string_view tenant, absl::string_view memory) {
+absl::Status ServedCall::Admit(absl::string_view tenant, absl::string_view memory, bool switched) {
   if (tenant_.empty()) About(tenant, memory);
-  LETHE_RETURN_IF_ERROR(call_.Admit(tenant, memory));
+  LETHE_RETURN_IF_ERROR(call_.Admit(tenant, memory, switched));
   service::Quotas* quotas = method_->hooks().quotas;
   if (!method_->stream() || in_place_ || quotas == nullptr) return absl::OkStatus();
+  // A call of the whole server names a tenant for the record alone.
+  if (method_->row() == nullptr || method_->row()->scope == access::Scope::kServer) {
+    return absl::OkStatus();
+  }
   // Text that is no name is refused behind this.
   if (!service::CheckName("tenant", tenant).ok()) return absl::OkStatus();
   LETHE_ASSIGN_OR_RETURN(place_, quotas->EnterStream(std::string(tenant)));

@@ -89,6 +89,8 @@ class MethodCalls {
   // Empty where the message has no such field.
   std::string TenantOf(const google::protobuf::Message& request) const;
   std::string MemoryOf(const google::protobuf::Message& request) const;
+  // Whether the switch is on that needs other roles.
+  bool SwitchOf(const google::protobuf::Message& request) const;
   std::string CertificateOf(const google::protobuf::Message& response) const;
 
  private:
@@ -104,6 +106,7 @@ class MethodCalls {
   service::MethodObserver* observer_ = nullptr;
   const google::protobuf::FieldDescriptor* tenant_ = nullptr;
   const google::protobuf::FieldDescriptor* memory_ = nullptr;
+  const google::protobuf::FieldDescriptor* switch_ = nullptr;
   const google::protobuf::FieldDescriptor* certificate_ = nullptr;  // of the response
 };
 
@@ -125,11 +128,11 @@ class ServedCall {
   ServedCall& operator=(const ServedCall&) = delete;
 
   // Before anything of the request is read, and then for each message, as access::Call's. Tenant
-  // and memory of the first message that names them well stand in the log's lines; a stream then
-  // takes a place among those of its tenant, or is refused with RESOURCE_EXHAUSTED.
+  // and memory of the first message that names them well stand in the log's lines; a stream of a
+  // tenant then takes a place among those of its tenant, or is refused with RESOURCE_EXHAUSTED.
   absl::Status Enter() { return call_.Enter(); }
   absl::Status Admit(const google::protobuf::Message& request);
-  absl::Status Admit(absl::string_view tenant, absl::string_view memory);
+  absl::Status Admit(absl::string_view tenant, absl::string_view memory, bool switched = false);
   // What became of the call, and the certificate that it made, for the operations log. Return
   // `status`.
   absl::Status Answer(absl::Status status, const google::protobuf::Message& response);
@@ -139,6 +142,8 @@ class ServedCall {
 
   // Which tenants the caller may know of; the function must not outlive this.
   service::TenantFilter Sees() const;
+  // As it is configured; empty while nobody is known.
+  absl::string_view caller() const { return call_.caller(); }
   const std::string& request_id() const { return request_id_; }
   // Empty unless the caller's was well formed.
   const std::string& trace_parent() const { return trace_parent_; }

@@ -429,7 +429,7 @@ absl::StatusOr<DescribeReply> Service::Describe(const std::string& tenant,
   LETHE_RETURN_IF_ERROR(CheckName("memory", memory));
   if (!refit) return found->Describe(memory, refit, call);
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kCall, tenant));
-  return found->Describe(memory, refit, call);
+  return AtLowPriority([&] { return found->Describe(memory, refit, call); });
 }
 
 absl::StatusOr<CertificateInfo> Service::GetCertificate(const std::string& tenant,
