@@ -107,11 +107,14 @@ class RawService : public Base {
 
   // The request of a call that has one.
   template <typename Stream, typename Request>
-  static absl::Status ReadRequest(Stream& stream, const PeerWatch::Wait& wait, Request* request) {
+  static absl::Status ReadRequest(Stream& stream, PeerWatch::Wait wait, Request* request) {
     ByteBuffer bytes;
-    if (!stream.Read(&bytes)) {
-      LETHE_RETURN_IF_ERROR(wait.status());
-      return absl::CancelledError("no request arrived");
+    {
+      const PeerWatch::Wait waiting = std::move(wait);  // not for what follows
+      if (!stream.Read(&bytes)) {
+        LETHE_RETURN_IF_ERROR(waiting.status());
+        return absl::CancelledError("no request arrived");
+      }
     }
     return ParseMessage(bytes, request);
   }
@@ -140,11 +143,9 @@ class RawService : public Base {
                   unary_calls_, stream, {}, context, calls, [&](RpcCall& call) -> absl::Status {
                     LETHE_RETURN_IF_ERROR(call.Enter());
                     const std::unique_ptr<google::protobuf::Message> request(unary.request->New());
-                    {
-                      LETHE_ASSIGN_OR_RETURN(const PeerWatch::Wait wait,
-                                             watch_->ForRequest(context, call.caller()));
-                      LETHE_RETURN_IF_ERROR(ReadRequest(*stream, wait, request.get()));
-                    }
+                    LETHE_ASSIGN_OR_RETURN(PeerWatch::Wait wait,
+                                           watch_->ForRequest(context, call.caller()));
+                    LETHE_RETURN_IF_ERROR(ReadRequest(*stream, std::move(wait), request.get()));
                     LETHE_RETURN_IF_ERROR(call.Admit(*request));
                     const std::unique_ptr<google::protobuf::Message> response(
                         unary.response->New());
@@ -231,10 +232,8 @@ class RawService : public Base {
                   *registry, stream, {}, context, calls, [&](RpcCall& call) -> absl::Status {
                     LETHE_RETURN_IF_ERROR(call.Enter());
                     Request request;
-                    {
-                      const PeerWatch::Wait wait = watch_->For(context, watch_->options().patience);
-                      LETHE_RETURN_IF_ERROR(ReadRequest(*stream, wait, &request));
-                    }
+                    LETHE_RETURN_IF_ERROR(ReadRequest(
+                        *stream, watch_->For(context, watch_->options().patience), &request));
                     LETHE_RETURN_IF_ERROR(call.Admit(request));
                     const auto write = [&](const Response& response) {
                       return WriteAnswer(*stream, context, max_write, response);

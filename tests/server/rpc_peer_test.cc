@@ -231,6 +231,7 @@ TEST_F(PeerTest, AStreamThatTakesNothingLosesItsPlace) {
   options.peers.patience = absl::Milliseconds(500);
   StartServer(options);
   // More than what flow control lets go to somebody who does not read.
+  const absl::Time begin = absl::Now();
   std::vector<std::thread> writers;
   Context insert_context;
   const auto inserts = memories_->InsertStream(&insert_context);
@@ -259,6 +260,7 @@ TEST_F(PeerTest, AStreamThatTakesNothingLosesItsPlace) {
     ADD_FAILURE() << "all of it was taken";
   });
   for (std::thread& writer : writers) writer.join();
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(20)) << "ended by the deadline of the caller";
   EXPECT_THAT(SoonOk([this] { return EmptyInsertStream(); }), RpcOk());
   EXPECT_THAT(SoonOk([this] { return EmptyQueryStream(); }), RpcOk());
 }
