@@ -92,7 +92,7 @@ class HandlerThreads {
 class HttpListener::Server final : public SessionHost {
  public:
   explicit Server(const HttpOptions& options) : options_(options) {}
-  ~Server() override { Stop(); }
+  ~Server() override { Stop(absl::InfiniteDuration()); }
 
   const HttpOptions& options() const override { return options_; }
   const Router& router() const override { return router_; }
@@ -136,10 +136,10 @@ class HttpListener::Server final : public SessionHost {
     return absl::OkStatus();
   }
 
-  void Stop() {
+  void Stop(absl::Duration grace) {
     stopping_ = true;
     if (!thread_.joinable()) return;
-    asio::post(io_, [this] { BeginStop(); });
+    asio::post(io_, [this, grace] { BeginStop(grace); });
     thread_.join();
     handlers_.reset();
   }
@@ -209,11 +209,17 @@ class HttpListener::Server final : public SessionHost {
     session->Start();
   }
 
-  void BeginStop() {
+  void BeginStop(absl::Duration grace) {
     error_code ignored;
     acceptor_.close(ignored);
     again_.cancel();
     if (sessions_.empty()) return EndStop();
+    if (grace < absl::InfiniteDuration()) {
+      grace_.expires_after(absl::ToChronoMilliseconds(std::max(grace, absl::ZeroDuration())));
+      grace_.async_wait([this](error_code error) {
+        if (!error) ForEachSession([](Session& session) { session.Abort(); });
+      });
+    }
     ForEachSession([](Session& session) { session.Stop(); });
     WatchStop();
   }
@@ -231,6 +237,7 @@ class HttpListener::Server final : public SessionHost {
 
   void EndStop() {
     end_.cancel();
+    grace_.cancel();
     work_.reset();
   }
 
@@ -261,6 +268,7 @@ class HttpListener::Server final : public SessionHost {
   tcp::acceptor acceptor_{io_};
   asio::steady_timer again_{io_};
   asio::steady_timer end_{io_};
+  asio::steady_timer grace_{io_};
   std::thread thread_;
 };
 
@@ -271,6 +279,6 @@ Router& HttpListener::routes() { return server_->routes(); }
 const Router& HttpListener::routes() const { return server_->routes(); }
 absl::Status HttpListener::Start() { return server_->Start(); }
 uint16_t HttpListener::port() const { return server_->port(); }
-void HttpListener::Stop() { server_->Stop(); }
+void HttpListener::Stop(absl::Duration grace) { server_->Stop(grace); }
 
 }  // namespace lethe::http

@@ -19,6 +19,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "server/http/http_options.h"
 #include "server/http/router.h"
 
@@ -41,8 +42,9 @@ class HttpListener {
   uint16_t port() const;
 
   // Takes no new connections and calls, lets those that run answer, and returns when none is left.
-  // Who does not take his answer within seconds is cut off.
-  void Stop();
+  // Who does not take his answer within HttpOptions::timeout is cut off; when the grace is over
+  // every connection is, and only a handler that still runs is waited for.
+  void Stop(absl::Duration grace = absl::InfiniteDuration());
 
  private:
   class Server;

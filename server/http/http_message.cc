@@ -133,10 +133,10 @@ int HttpCode(const absl::Status& status) {
   }
 }
 
-HttpResponse ErrorResponse(const absl::Status& status) {
+HttpResponse ErrorResponse(const absl::Status& status, int code) {
   LETHE_CHECK(!status.ok());
   HttpResponse response;
-  response.status = HttpCode(status);
+  response.status = code != 0 ? code : HttpCode(status);
   const std::string message(status.message());
   nlohmann::ordered_json error = {{"code", response.status},
                                   {"status", absl::StatusCodeToString(status.code())},

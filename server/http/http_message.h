@@ -61,8 +61,8 @@ int HttpCode(const absl::Status& status);
 
 // The status in the way of google.rpc, as {"error":{"code":400,"status":"INVALID_ARGUMENT",
 // "message":"...","details":[...]}}; the details name the field where the message does. Requires a
-// status that is not OK.
-HttpResponse ErrorResponse(const absl::Status& status);
+// status that is not OK. `code`: HTTP's, 0 for HttpCode's.
+HttpResponse ErrorResponse(const absl::Status& status, int code = 0);
 
 }  // namespace lethe::http
 

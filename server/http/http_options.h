@@ -24,7 +24,8 @@ struct HttpOptions {
   size_t max_connections = 256;
   // Request line and headers.
   size_t max_head_bytes = size_t{16} << 10;
-  // Of all bodies that are being received or worked on; beyond, 503.
+  // Of all bodies above 64 KiB that are being received or worked on, in steps of 256 KiB as they
+  // arrive; beyond, 503.
   size_t max_bodies_bytes = size_t{256} << 20;
   // Of one connection.
   size_t max_calls_a_connection = 1000;

@@ -45,6 +45,10 @@ using TlsStream = asio::ssl::stream<beast::tcp_stream>;
 using Parser = beast::http::request_parser<beast::http::string_body>;
 
 constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
+// Of a body, that needs no room among those of all: connections bound it.
+constexpr size_t kSmallBodyBytes = size_t{64} << 10;
+// By which a larger one takes room as it arrives.
+constexpr size_t kRoomStepBytes = size_t{256} << 10;
 // A client that has not been read to its end is given time to take the answer.
 constexpr size_t kMaxDrainedBytes = size_t{1} << 20;
 constexpr std::chrono::seconds kDrainTime{2};
@@ -97,17 +101,6 @@ bool IsLoopbackHost(absl::string_view host) {
   error_code error;
   const auto address = asio::ip::make_address_v4(name, error);
   return !error && address.is_loopback();
-}
-
-HttpResponse Refusal(int status, absl::StatusCode code, absl::string_view message) {
-  HttpResponse response = ErrorResponse(absl::Status(code, message));
-  if (response.status == status) return response;
-  // The body says the same code as the line before the headers.
-  response.body = absl::StrCat("{\"error\":{\"code\":", status, ",\"status\":\"",
-                               absl::StatusCodeToString(code), "\",\"message\":\"", message,
-                               "\",\"details\":[]}}\n");
-  response.status = status;
-  return response;
 }
 
 // From a head that the library took to the request; what of it could mean two things to two readers
@@ -193,6 +186,12 @@ class StreamSession final : public Session,
 
   beast::tcp_stream& lowest() { return beast::get_lowest_layer(stream_); }
   const HttpOptions& options() const { return host_.options(); }
+
+  // In the form that the route's callers expect, once there is a route.
+  HttpResponse Refusal(int code, absl::StatusCode status, absl::string_view message) const {
+    const absl::Status error(status, message);
+    return route_ == nullptr ? ErrorResponse(error, code) : route_->error(error, code);
+  }
 
   void HandshakeDone(error_code error) {
     if (error || aborted_) return;
@@ -305,7 +304,7 @@ class StreamSession final : public Session,
     }
     if (!body) return std::nullopt;
     if (route_->max_body_bytes == 0) {
-      return ErrorResponse(absl::InvalidArgumentError("body: this call takes none"));
+      return Refusal(400, absl::StatusCode::kInvalidArgument, "body: this call takes none");
     }
     if (request_.HeaderCount("content-encoding") > 0 &&
         !absl::EqualsIgnoreCase(request_.Header("content-encoding"), "identity")) {
@@ -325,17 +324,13 @@ class StreamSession final : public Session,
     return std::nullopt;
   }
 
-  static HttpResponse TooLarge(size_t most) {
+  HttpResponse TooLarge(size_t most) const {
     return Refusal(413, absl::StatusCode::kInvalidArgument,
                    absl::StrCat("body: more than ", most, " bytes"));
   }
 
   void ReadBody() {
     if (parser_->is_done()) return Handle();
-    const auto length = parser_->content_length();
-    const size_t room = length.has_value() ? static_cast<size_t>(*length) : route_->max_body_bytes;
-    if (!host_.TakeRoom(room)) return Fail(absl::UnavailableError("too many large requests"));
-    room_ = room;
     state_ = State::kReading;
     lowest().expires_after(options().body_timeout);
     if (request_.HeaderCount("expect") > 0) {
@@ -348,13 +343,16 @@ class StreamSession final : public Session,
     }
   }
 
+  // The next of its bytes. The time for all of them is set.
   void ReadRest() {
-    beast::http::async_read(
+    if (parser_->is_done()) return Handle();
+    parser_->eager(true);
+    beast::http::async_read_some(
         stream_, buffer_, *parser_,
-        [self = this->shared_from_this()](error_code error, size_t) { self->BodyDone(error); });
+        [self = this->shared_from_this()](error_code error, size_t) { self->BodyGrew(error); });
   }
 
-  void BodyDone(error_code error) {
+  void BodyGrew(error_code error) {
     if (aborted_) return;
     if (error == beast::http::error::body_limit) {
       call_->Finish(absl::InvalidArgumentError("body: too large"));
@@ -364,7 +362,20 @@ class StreamSession final : public Session,
     if (error) {
       return Fail(absl::InvalidArgumentError("body: is cut off, or no well-formed chunks"));
     }
-    Handle();
+    if (!HasRoomFor(parser_->get().body().size())) {
+      return Fail(absl::UnavailableError("too many large requests"));
+    }
+    ReadRest();
+  }
+
+  // Room is taken for what has come, not for what was announced: whoever announces much and sends
+  // nothing keeps nobody out.
+  bool HasRoomFor(size_t bytes) {
+    if (bytes <= std::max(kSmallBodyBytes, room_)) return true;
+    const size_t steps = (bytes - room_ + kRoomStepBytes - 1) / kRoomStepBytes;
+    if (!host_.TakeRoom(steps * kRoomStepBytes)) return false;
+    room_ += steps * kRoomStepBytes;
+    return true;
   }
 
   void Handle() {
@@ -402,7 +413,7 @@ class StreamSession final : public Session,
 
   void Fail(const absl::Status& status) {
     if (call_.has_value()) call_->Finish(status);
-    HttpResponse response = route_->error(status);
+    HttpResponse response = route_->error(status, 0);
     if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) {
       const absl::Duration wait = service::RetryDelayOf(status).value_or(absl::Seconds(1));
       response.headers.emplace_back(

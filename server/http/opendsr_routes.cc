@@ -59,8 +59,8 @@ bool IsUuid4(absl::string_view text) {
 std::string Now() { return absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()); }
 
 // OpenDSR's own form of an error; its codes are HTTP's.
-HttpResponse DsrError(const absl::Status& status) {
-  HttpResponse response = ErrorResponse(status);
+HttpResponse DsrError(const absl::Status& status, int code) {
+  HttpResponse response = ErrorResponse(status, code);
   const std::string message(status.message());
   const bool invalid = absl::IsInvalidArgument(status);
   response.body = Text({{"error",

@@ -27,8 +27,9 @@ namespace lethe::http {
 
 // What is given to a handler of a route: the request, with its body, and the call at the gate.
 using Handler = std::function<absl::StatusOr<HttpResponse>(const HttpRequest&, HttpCall&)>;
-// Writes an error in the form that the route's callers expect.
-using ErrorWriter = std::function<HttpResponse(const absl::Status&)>;
+// Writes an error in the form that the route's callers expect; with HTTP's code for it, or 0 for
+// the one that says the same as the status.
+using ErrorWriter = std::function<HttpResponse(const absl::Status&, int code)>;
 
 // For the OpenAPI document, where no RPC's messages say it: names among its schemas.
 struct RouteSchemas {

@@ -27,8 +27,9 @@ using testing::HasSubstr;
 using testing::Not;
 
 // A row of the table of access that is open to everybody.
-constexpr char kOpenRow[] = "GET /v1/tenants/{tenant}/log/keys";
+constexpr char kOpenRow[] = "GET /openapi.json";
 constexpr size_t kMostOfBody = size_t{64} << 10;
+constexpr size_t kMuch = size_t{1} << 20;
 
 class HttpListenerTest : public testing::Test {
  protected:
@@ -53,6 +54,9 @@ class HttpListenerTest : public testing::Test {
     add("POST", "/echo", kMostOfBody, [](const HttpRequest& request, HttpCall&) {
       return HttpResponse{.body = request.body,
                           .headers = {{"X-Id", std::string(request.Header("x-id"))}}};
+    });
+    add("POST", "/much", kMuch, [](const HttpRequest& request, HttpCall&) {
+      return HttpResponse{.body = absl::StrCat(request.body.size())};
     });
     add("GET", "/large", 0, [](const HttpRequest&, HttpCall&) {
       return HttpResponse{.body = std::string(size_t{64} << 20, 'x')};
@@ -357,24 +361,43 @@ TEST_F(HttpListenerTest, ConnectionsBeyondTheBoundWaitOutside) {
   EXPECT_EQ(Get("/here").status, 200);
 }
 
-TEST_F(HttpListenerTest, CallsAndBodiesBeyondTheBoundAreRefused) {
+// Room is for what has come: many who announce much and send nothing keep nobody out.
+TEST_F(HttpListenerTest, BodiesTakeRoomAsTheyArrive) {
   listener_.reset();
-  Serve({.threads = 2, .max_calls = 1, .max_bodies_bytes = 100});
-  {
-    Wire first(port());
-    first.Send(
-        "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        "Content-Length: 60\r\n\r\n[");
-    // The first has come that far when its continuation would: ask until the second is refused.
-    Page page;
-    const absl::Time end = absl::Now() + absl::Seconds(10);
-    do {
-      page =
-          Fetch(port(), "POST", "/echo", {"Content-Type: application/json"}, std::string(60, '1'));
-    } while (page.status != 503 && absl::Now() < end);
-    EXPECT_EQ(page.status, 503);
-    EXPECT_EQ(page.headers.at("retry-after"), "1");
+  Serve({.max_bodies_bytes = kMuch});
+  const std::string head =
+      absl::StrCat("POST /much HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n",
+                   "Content-Length: ", kMuch, "\r\n\r\n");
+  const auto post = [&](size_t bytes) {
+    return Fetch(port(), "POST", "/much", {"Content-Type: application/json"},
+                 std::string(bytes, '1'));
+  };
+  std::vector<std::unique_ptr<Wire>> silent;
+  for (int i = 0; i < 8; ++i) {
+    silent.push_back(std::make_unique<Wire>(port()));
+    silent.back()->Send(head + "1");
   }
+  EXPECT_EQ(post(600'000).body, "600000");
+  EXPECT_EQ(post(kMuch).body, absl::StrCat(kMuch));
+  // Now there is little left. The first has come that far when the others are refused.
+  silent.front()->Send(std::string(900'000, '1'));
+  Page page;
+  const absl::Time end = absl::Now() + absl::Seconds(10);
+  do page = post(300'000);
+  while (page.status != 503 && absl::Now() < end);
+  EXPECT_EQ(page.status, 503);
+  EXPECT_EQ(page.headers.at("retry-after"), "1");
+  // Small ones need none of it.
+  EXPECT_EQ(post(60'000).body, "60000");
+  silent.clear();
+  do page = post(300'000);
+  while (page.status == 503 && absl::Now() < end);
+  EXPECT_EQ(page.body, "300000");
+}
+
+TEST_F(HttpListenerTest, CallsBeyondTheBoundAreRefused) {
+  listener_.reset();
+  Serve({.threads = 2, .max_calls = 1});
   std::thread waiting([&] { EXPECT_EQ(Get("/wait").status, 200); });
   door_.WaitUntilSomebodyWaits();
   const Page refused = Get("/here");
@@ -402,6 +425,17 @@ TEST_F(HttpListenerTest, AStopLetsCallsAnswerAndWaitsForNobodyElse) {
   EXPECT_EQ(answer.headers.at("connection"), "close");
   stopping.join();
   listener_->Stop();
+}
+
+TEST_F(HttpListenerTest, AStopWaitsNoLongerThanItsGrace) {
+  listener_.reset();
+  Serve({.timeout = milliseconds(60'000)});
+  Wire reader(port());  // takes nothing of a large answer
+  reader.Send(RequestText("GET", "/large"));
+  while (handled_ == 0) absl::SleepFor(absl::Milliseconds(1));
+  const absl::Time begin = absl::Now();
+  listener_->Stop(absl::Milliseconds(200));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
 }
 
 TEST_F(HttpListenerTest, WhatAHandlerThrowsIsNotTold) {
