@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -79,6 +80,19 @@ absl::Status CheckListen(absl::string_view flag, const std::string& text, const 
                : ", since other machines can reach this address"));
 }
 
+// What would do nothing. Callbacks are sent without HTTP too.
+absl::Status CheckWithoutHttp(const Config& config) {
+  for (const auto& [flag, there] :
+       {std::pair<const char*, bool>{"--dsr-domain", !config.dsr_domain.empty()},
+        {"--dsr-key", !config.dsr_key.empty()},
+        {"--dsr-certificate", !config.dsr_certificate.empty()},
+        {"--transcend-key", !config.transcend_key.empty()},
+        {"--public-logs", config.public_logs}}) {
+    if (there) return absl::InvalidArgumentError(absl::StrCat(flag, ": wants --http-listen"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status Validate(const Config& config) {
@@ -95,7 +109,7 @@ absl::Status Validate(const Config& config) {
           "--metrics-beyond-loopback if only those who may know can reach it");
     }
   }
-  if (config.http_listen.empty()) return absl::OkStatus();
+  if (config.http_listen.empty()) return CheckWithoutHttp(config);
   return CheckListen("--http-listen", config.http_listen, config);
 }
 

@@ -47,6 +47,8 @@ struct Config {
   bool tls_client_certificates_required = true;
   // The access file; empty: no access control.
   std::string access;
+  // The logs of certificates are for everybody, with an access file too; without one they are.
+  bool public_logs = false;
   // Neither TLS nor access control are wanted, and only this machine is served.
   bool insecure_loopback = false;
   // Empty for "operations.log" in the data folder.
@@ -80,7 +82,8 @@ struct Config {
 };
 
 // What no option can say by itself. INVALID_ARGUMENT begins with the flag: an address that needs
-// TLS and access control and has them not, half of the files of TLS. Whether the machine can keep
+// TLS and access control and has them not, half of the files of TLS, what is for HTTP where that is
+// not served. Whether the machine can keep
 // the limits is TenantLimits's to say (limits.h).
 absl::Status Validate(const Config& config);
 

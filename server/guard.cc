@@ -1,10 +1,15 @@
 #include "server/guard.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <filesystem>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "server/access/tls_files.h"
@@ -30,6 +35,28 @@ bool OnOneDevice(const std::string& a, const std::string& b) {
          of_a.st_dev == of_b.st_dev;
 }
 
+// Whether it could be opened, or made; makes nothing.
+absl::Status CheckOperationsLog(const std::string& path) {
+  const auto can = [](const std::string& what, int how) {
+    return ::faccessat(AT_FDCWD, what.c_str(), how, AT_EACCESS) == 0;
+  };
+  struct stat status = {};
+  if (::lstat(path.c_str(), &status) == 0) {
+    if (!S_ISREG(status.st_mode)) {
+      return absl::FailedPreconditionError(absl::StrCat("no regular file: ", path));
+    }
+    if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("open to group or others, chmod 0600 it: ", path));
+    }
+    return can(path, R_OK | W_OK) ? absl::OkStatus() : SystemError(errno, "open it", path);
+  }
+  if (errno != ENOENT) return SystemError(errno, "look at it", path);
+  const std::string folder = std::filesystem::path(path).parent_path();
+  return can(folder.empty() ? "." : folder, W_OK | X_OK) ? absl::OkStatus()
+                                                         : SystemError(errno, "make it", path);
+}
+
 // In the log of every such start, so that nobody takes it for a guarded one.
 void WarnOfInsecurity(bool tls, bool access, service::EventLog& log) {
   if (tls && access) return;
@@ -50,6 +77,10 @@ absl::StatusOr<std::unique_ptr<Guard>> Guard::Read(const Config& config) {
     guard->access_ = *std::move(access);
   }
   LETHE_RETURN_IF_ERROR(guard->CheckTls());
+  if (!config.operations_log.empty()) {
+    const absl::Status log = CheckOperationsLog(config.operations_log);
+    if (!log.ok()) return Prefixed(log, "--operations-log");
+  }
   return guard;
 }
 

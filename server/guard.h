@@ -23,7 +23,8 @@ namespace lethe::server {
 
 class Guard {
  public:
-  // Reads the access file and looks at the files of TLS; touches nothing else and starts no thread.
+  // Reads the access file, looks at the files of TLS and at the operations log, where the settings
+  // name one; changes nothing and starts no thread.
   // Errors begin with the flag.
   static absl::StatusOr<std::unique_ptr<Guard>> Read(const Config& config);
   Guard(const Guard&) = delete;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <system_error>
 #include <utility>
 
 namespace lethe::server {
@@ -50,6 +51,18 @@ void EndAfter(absl::Duration limit) {
   action.sa_handler = EndNow;
   sigaction(SIGALRM, &action, nullptr);
   ::alarm(static_cast<unsigned>(std::clamp<int64_t>(seconds, 1, 1 << 30)));
+}
+
+void DoTogether(const std::vector<std::function<void()>>& works) {
+  std::vector<std::thread> threads;
+  for (const std::function<void()>& work : works) {
+    try {
+      threads.emplace_back(work);
+    } catch (const std::system_error&) {
+      work();
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 Periodically::Periodically(absl::Duration period, std::function<void()> work)

@@ -10,6 +10,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "absl/time/time.h"
 
@@ -38,6 +39,10 @@ class Signals {
 // Ends the process with code 1, and one line on standard error (JSON, as the log's), when it is
 // still there after so long, rounded up to seconds; at least one. What was acknowledged is durable.
 void EndAfter(absl::Duration limit);
+
+// Does all of them at once, each on a thread of its own, and returns when all are done. Where there
+// are no more threads, some of them one after the other.
+void DoTogether(const std::vector<std::function<void()>>& works);
 
 // Calls `work` every `period`, on a thread of its own, the first time after one period. Threads:
 // made and destroyed by one thread. Destruction waits for a call that runs.

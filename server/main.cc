@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
@@ -22,6 +23,7 @@
 #include "server/command_line.h"
 #include "server/config.h"
 #include "server/guard.h"
+#include "server/http/erasure_channel.h"
 #include "server/http/http_listener.h"
 #include "server/http/http_server.h"
 #include "server/http/metrics_routes.h"
@@ -41,6 +43,8 @@ constexpr int kExitUsage = 64;  // EX_USAGE
 // Of --drain-timeout, for calls to end by themselves; the rest is for what follows.
 constexpr double kGraceShare = 0.8;
 constexpr absl::Duration kFolderPeriod = absl::Seconds(5);
+// As often as the files of TLS are looked at.
+constexpr absl::Duration kKeyPeriod = absl::Seconds(1);
 constexpr size_t kMetricsThreads = 2;
 
 // For the log hook of a library, which is a plain function. Set once, before any thread starts.
@@ -63,23 +67,36 @@ absl::Status WritePortFile(const std::string& path, uint16_t port) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<http::HttpSettings> HttpSettingsOf(const Config& config) {
-  http::HttpSettings settings = {.public_url = config.public_url,
-                                 .dsr_domain = config.dsr_domain,
-                                 .dsr_key = config.dsr_key,
-                                 .dsr_certificate = config.dsr_certificate,
-                                 .callbacks = {.hosts = config.callback_hosts,
-                                               .private_networks = config.callback_private_networks,
-                                               .loopback = config.callback_insecure_loopback},
-                                 .callback_authorities = config.callback_ca,
-                                 .transcend_key = config.transcend_key};
-  if (!config.http_listen.empty()) {
-    LETHE_ASSIGN_OR_RETURN(const HostPort address,
-                           ParseHostPort("--http-listen", config.http_listen));
-    settings.host = address.host;
-    settings.port = address.port;
-  }
-  return settings;
+http::ErasureSettings ErasureSettingsOf(const Config& config) {
+  return {.public_url = config.public_url,
+          .dsr_domain = config.dsr_domain,
+          .dsr_key = config.dsr_key,
+          .dsr_certificate = config.dsr_certificate,
+          .callbacks = {.hosts = config.callback_hosts,
+                        .private_networks = config.callback_private_networks,
+                        .loopback = config.callback_insecure_loopback},
+          .callback_ca = config.callback_ca,
+          .transcend_key = config.transcend_key};
+}
+
+// Serves HTTP where the settings say so; null for nowhere.
+absl::StatusOr<std::unique_ptr<http::HttpServer>> ServeHttp(const Config& config,
+                                                            service::Service* service,
+                                                            const http::ErasureChannel& erasure,
+                                                            const calls::CallHooks& hooks,
+                                                            const http::TlsContext* tls) {
+  if (config.http_listen.empty()) return nullptr;
+  LETHE_ASSIGN_OR_RETURN(const HostPort address,
+                         ParseHostPort("--http-listen", config.http_listen));
+  // Where nobody is asked who he is, the logs are open like all else.
+  const http::HttpSettings settings = {.host = address.host,
+                                       .port = address.port,
+                                       .public_logs = config.public_logs || config.access.empty()};
+  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<http::HttpServer> server,
+                         http::HttpServer::Start(service, settings, erasure, hooks, tls));
+  hooks.log->Write(service::LogLevel::kInfo, "serving_http",
+                   {{"listen", config.http_listen}, {"port", int64_t{server->port()}}});
+  return server;
 }
 
 // Serves GET /metrics where the settings say so; null for nowhere.
@@ -160,6 +177,7 @@ absl::Status Serve(const std::vector<std::string>& arguments,
                    const service::RegistryLimits& limits,
                    size_t max_connections,
                    std::unique_ptr<Guard> guard,
+                   std::unique_ptr<http::ErasureChannel> channel,
                    service::EventLog& log) {
   const absl::Time begin = absl::Now();
   service::ServiceOptions service_options;
@@ -174,6 +192,10 @@ absl::Status Serve(const std::vector<std::string>& arguments,
   service_options.quotas = config.quotas;
   service_options.tenant.erasures.due =
       absl::Hours(24) * static_cast<int64_t>(config.erasure_due_days);
+  service_options.tenant.erasures.check_callback =
+      [policy = ErasureSettingsOf(config).callbacks](const std::string& url) {
+        return policy.Check(url).status();
+      };
   Signals signals;
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<service::Service> service,
                          service::Service::Open(service_options));
@@ -198,14 +220,14 @@ absl::Status Serve(const std::vector<std::string>& arguments,
   service->StartErasures();
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<rpc::RpcServer> server,
                          rpc::RpcServer::Start(service.get(), rpc_options));
-  std::unique_ptr<http::HttpServer> http;
-  if (!config.http_listen.empty()) {
-    LETHE_ASSIGN_OR_RETURN(const http::HttpSettings settings, HttpSettingsOf(config));
-    LETHE_ASSIGN_OR_RETURN(http, http::HttpServer::Start(service.get(), settings, rpc_options.hooks,
-                                                         guard->http_tls()));
-    log.Write(service::LogLevel::kInfo, "serving_http",
-              {{"listen", config.http_listen}, {"port", int64_t{http->port()}}});
-  }
+  // Ends before the service does, whose callbacks it sends.
+  const std::unique_ptr<http::ErasureChannel> erasure = std::move(channel);
+  erasure->Start(service.get(), &log);
+  auto follow_key =
+      std::make_unique<Periodically>(kKeyPeriod, [&erasure, &log] { erasure->Follow(log); });
+  LETHE_ASSIGN_OR_RETURN(
+      const std::unique_ptr<http::HttpServer> http,
+      ServeHttp(config, service.get(), *erasure, rpc_options.hooks, guard->http_tls()));
   LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<http::HttpListener> metrics_listener,
                          ServeMetrics(config, metrics, log));
   auto watch = std::make_unique<FolderWatch>(service.get(), server.get(), &metrics, &log);
@@ -243,16 +265,26 @@ absl::Status Serve(const std::vector<std::string>& arguments,
   log.Write(
       service::LogLevel::kInfo, "stopping",
       {{"signal", int64_t{signal}}, {"delay_seconds", absl::ToDoubleSeconds(config.drain_delay)}});
+  const absl::Time grace_end =
+      absl::Now() + config.drain_delay + kGraceShare * config.drain_timeout;
   EndAfter(config.drain_delay + config.drain_timeout);
   signals.UnblockStops();
   watch.reset();
+  follow_key.reset();
   server->SayNotServing();
   metrics.SetServing(false);
   absl::SleepFor(config.drain_delay);
   server->BeginDrain();
-  if (http != nullptr) http->Stop();
-  service->StopErasures();
-  server->Drain(kGraceShare * config.drain_timeout);
+  // One time for all of them, and none waits for another.
+  const auto left = [grace_end] { return std::max(grace_end - absl::Now(), absl::ZeroDuration()); };
+  DoTogether({[&] {
+                if (http != nullptr) http->Stop(left());
+              },
+              [&] {
+                if (metrics_listener != nullptr) metrics_listener->Stop(left());
+              },
+              [&] { erasure->Stop(); }, [&] { service->StopErasures(); },
+              [&] { server->Drain(left()); }});
   LETHE_RETURN_IF_ERROR(service->Checkpoint());
   log.Write(service::LogLevel::kInfo, "stopped", {});
   return absl::OkStatus();
@@ -281,12 +313,15 @@ int Main(const std::vector<std::string>& arguments) {
   if (!max_connections.ok()) return UsageError(AtOrigin(max_connections.status(), *command_line));
   absl::StatusOr<std::unique_ptr<Guard>> guard = Guard::Read(config);
   if (!guard.ok()) return UsageError(AtOrigin(guard.status(), *command_line));
-  const absl::StatusOr<http::HttpSettings> http = HttpSettingsOf(config);
-  const absl::Status http_good = http.ok() ? http::CheckHttpSettings(*http) : http.status();
-  if (!http_good.ok()) return UsageError(AtOrigin(http_good, *command_line));
+  absl::StatusOr<std::unique_ptr<http::ErasureChannel>> erasure =
+      http::ErasureChannel::Open(ErasureSettingsOf(config));
+  if (!erasure.ok()) return UsageError(AtOrigin(erasure.status(), *command_line));
   if (command_line->action == CommandLine::Action::kCheck) {
     for (const std::string& warning : command_line->warnings) {
       std::fprintf(stderr, "lethed: warning: %s\n", warning.c_str());
+    }
+    if (const std::string problem = (*erasure)->Problem(); !problem.empty()) {
+      std::fprintf(stderr, "lethed: warning: %s\n", problem.c_str());
     }
     std::fputs(command_line->text.c_str(), stdout);
     return 0;
@@ -300,8 +335,8 @@ int Main(const std::vector<std::string>& arguments) {
     log.Write(service::LogLevel::kWarning, "unknown_variable", {{"message", warning}});
   }
 
-  const absl::Status status =
-      Serve(arguments, config, *limits, *max_connections, *std::move(guard), log);
+  const absl::Status status = Serve(arguments, config, *limits, *max_connections, *std::move(guard),
+                                    *std::move(erasure), log);
   if (status.ok()) return 0;
   log.Write(
       service::LogLevel::kError, "failed",

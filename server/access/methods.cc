@@ -203,14 +203,26 @@ constexpr std::array kMethods = {
            .roles = kEverybody},
 
     // Routes of HTTP that are no RPC (server/http/router.h). Metrics have an address of their own,
-    // where nothing else is served; the logs are public by design, and so is what the server can
-    // do.
+    // where nothing else is served; what the server can do is no secret. A log tells that there is
+    // a tenant, and how much it erases: it is for everybody only where whoever runs the server
+    // wants it so (--public-logs), or asks nobody anyway.
     Open("GET /metrics"),
     Open("GET /openapi.json"),
     Open("GET /v1/discovery"),
-    Open("GET /v1/tenants/{tenant}/log/checkpoint"),
-    Open("GET /v1/tenants/{tenant}/log/keys"),
-    Open("GET /v1/tenants/{tenant}/log/tile/{tile...}"),
+    OfTenant("GET /v1/tenants/{tenant}/log/checkpoint",
+             "tenant",
+             "",
+             kReadersOfLogs,
+             Effect::kReads),
+    Open("GET /v1/tenants/{tenant}/log/checkpoint, public"),
+    OfTenant("GET /v1/tenants/{tenant}/log/keys", "tenant", "", kReadersOfLogs, Effect::kReads),
+    Open("GET /v1/tenants/{tenant}/log/keys, public"),
+    OfTenant("GET /v1/tenants/{tenant}/log/tile/{tile...}",
+             "tenant",
+             "",
+             kReadersOfLogs,
+             Effect::kReads),
+    Open("GET /v1/tenants/{tenant}/log/tile/{tile...}, public"),
 };
 
 constexpr bool Before(const Method& a, const Method& b) { return a.name < b.name; }

@@ -26,7 +26,8 @@ enum class Scope : uint8_t {
 enum class Effect : uint8_t { kReads, kAdds, kAdministers, kDestroys };
 
 struct Method {
-  absl::string_view name;  // "/package.Service/Method", or "GET /path/{variable}"
+  absl::string_view name;  // "/package.Service/Method", or "GET /path/{variable}", which may have
+                           // a second row, ", public", for when the settings open it
   Scope scope = Scope::kServer;
   // Of each request. With kTenant whom it is about; with kServer for the operations log alone.
   absl::string_view tenant_field;

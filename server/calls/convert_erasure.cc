@@ -53,6 +53,11 @@ absl::StatusOr<service::ErasureRequestInput> FromProto(
   input.tenant = request.tenant();
   LETHE_ASSIGN_OR_RETURN(input.identities, FromProto(request.identities()));
   input.idempotency_key = request.idempotency_key();
+  for (const absl::string_view adapter : kAdapterSources) {
+    if (request.source() == adapter) {
+      return service::FieldError("source", "is for requests that come by the adapter of this name");
+    }
+  }
   input.source = request.source();
   input.regulation = request.regulation();
   if (!request.received_time().empty()) {

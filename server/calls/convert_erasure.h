@@ -3,6 +3,9 @@
 #ifndef LETHE_SERVER_CALLS_CONVERT_ERASURE_H_
 #define LETHE_SERVER_CALLS_CONVERT_ERASURE_H_
 
+#include <array>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,7 +19,11 @@ namespace lethe::calls {
 // INVALID_ARGUMENT names "identities[i].format" for one that this version does not know.
 absl::StatusOr<std::vector<service::Identity>> FromProto(
     const google::protobuf::RepeatedPtrField<v1::Identity>& identities);
-// INVALID_ARGUMENT names a time that is not RFC 3339, too.
+// The sources of requests that come by an adapter of HTTP (server/http), which tells of them in
+// another's words and under the server's signature: no other caller may claim to be one.
+inline constexpr std::array<absl::string_view, 5> kAdapterSources = {
+    "opendsr", "opengdpr", "opencompliance", "ketch", "transcend"};
+// INVALID_ARGUMENT names a time that is not RFC 3339, and a source that is an adapter's, too.
 absl::StatusOr<service::ErasureRequestInput> FromProto(
     const v1::CreateErasureRequestRequest& request);
 service::HoldInput FromProto(const v1::PlaceHoldRequest& request);

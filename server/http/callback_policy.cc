@@ -10,8 +10,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "core/base/status_macros.h"
 
 namespace lethe::http {
 namespace {
@@ -79,7 +79,52 @@ bool IsHostByte(char c) {
   return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_';
 }
 
+// "example.com:8443", "[::1]"; a port that is not there is 0.
+struct Authority {
+  std::string host;
+  uint16_t port = 0;
+};
+
+absl::StatusOr<Authority> ParseAuthority(absl::string_view text) {
+  const auto bad = [](absl::string_view what) { return absl::InvalidArgumentError(what); };
+  Authority parsed;
+  absl::string_view port;
+  if (absl::ConsumePrefix(&text, "[")) {
+    const size_t end = text.find(']');
+    if (end == absl::string_view::npos) return bad("has a '[' without its ']'");
+    parsed.host = absl::AsciiStrToLower(text.substr(0, end));
+    port = text.substr(end + 1);
+    in6_addr ignored{};
+    if (inet_pton(AF_INET6, parsed.host.c_str(), &ignored) != 1) return bad("has a malformed host");
+  } else {
+    const size_t colon = text.find(':');
+    parsed.host = absl::AsciiStrToLower(text.substr(0, colon));
+    port = colon == absl::string_view::npos ? "" : text.substr(colon);
+    if (parsed.host.empty() || !std::all_of(parsed.host.begin(), parsed.host.end(), IsHostByte)) {
+      return bad("has a malformed host");
+    }
+  }
+  if (port.empty()) return parsed;
+  uint32_t number = 0;
+  if (!absl::ConsumePrefix(&port, ":") || port.empty() ||
+      !std::all_of(port.begin(), port.end(), absl::ascii_isdigit) ||
+      !absl::SimpleAtoi(port, &number) || number == 0 || number > 65535) {
+    return bad("has a malformed port");
+  }
+  parsed.port = static_cast<uint16_t>(number);
+  return parsed;
+}
+
 }  // namespace
+
+absl::Status CallbackPolicy::CheckHosts() const {
+  for (const std::string& host : hosts) {
+    if (ParseAuthority(host).ok()) continue;
+    return absl::InvalidArgumentError(
+        "must be a host, or a host and a port, like example.com:8443 or [2001:db8::1]:8443");
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<CallbackUrl> CallbackPolicy::Check(absl::string_view url) const {
   const auto bad = [](absl::string_view what) { return absl::InvalidArgumentError(what); };
@@ -98,39 +143,17 @@ absl::StatusOr<CallbackUrl> CallbackPolicy::Check(absl::string_view url) const {
   } else {
     return bad("must begin with https://");
   }
-  absl::string_view authority = url.substr(0, url.find_first_of("/?"));
-  if (absl::StrContains(authority, '@')) return bad("must name no user");
-  absl::string_view port;
-  if (absl::ConsumePrefix(&authority, "[")) {
-    const size_t end = authority.find(']');
-    if (end == absl::string_view::npos) return bad("has a '[' without its ']'");
-    parsed.host = absl::AsciiStrToLower(authority.substr(0, end));
-    port = authority.substr(end + 1);
-    in6_addr ignored{};
-    if (inet_pton(AF_INET6, parsed.host.c_str(), &ignored) != 1) return bad("has a malformed host");
-  } else {
-    const size_t colon = authority.find(':');
-    parsed.host = absl::AsciiStrToLower(authority.substr(0, colon));
-    port = colon == absl::string_view::npos ? "" : authority.substr(colon);
-    if (parsed.host.empty() || !std::all_of(parsed.host.begin(), parsed.host.end(), IsHostByte)) {
-      return bad("has a malformed host");
-    }
-  }
+  const absl::string_view text = url.substr(0, url.find_first_of("/?"));
+  if (absl::StrContains(text, '@')) return bad("must name no user");
+  LETHE_ASSIGN_OR_RETURN(const Authority authority, ParseAuthority(text));
   const uint16_t usual = parsed.port;
-  if (!port.empty()) {
-    uint32_t number = 0;
-    if (!absl::ConsumePrefix(&port, ":") || port.empty() ||
-        !std::all_of(port.begin(), port.end(), absl::ascii_isdigit) ||
-        !absl::SimpleAtoi(port, &number) || number == 0 || number > 65535) {
-      return bad("has a malformed port");
-    }
-    parsed.port = static_cast<uint16_t>(number);
-  }
+  parsed.host = authority.host;
+  if (authority.port != 0) parsed.port = authority.port;
   if (parsed.scheme == "http" && !loopback) return bad("must begin with https://");
-  const std::string named = absl::StrCat(parsed.host, ":", parsed.port);
   const bool listed = std::any_of(hosts.begin(), hosts.end(), [&](const std::string& host) {
-    return absl::EqualsIgnoreCase(host, named) ||
-           (parsed.port == usual && absl::EqualsIgnoreCase(host, parsed.host));
+    const absl::StatusOr<Authority> known = ParseAuthority(host);
+    return known.ok() && known->host == parsed.host &&
+           (known->port == 0 ? usual : known->port) == parsed.port;
   });
   if (!listed) return bad("its host is not on the server's list for callbacks");
   return parsed;

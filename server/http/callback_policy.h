@@ -22,13 +22,16 @@ struct CallbackUrl {
 };
 
 struct CallbackPolicy {
-  // "example.com" for port 443, "example.com:8443" for another; empty: nobody is called.
+  // "example.com" for port 443, "example.com:8443" for another; IPv6 in brackets. Empty: nobody is
+  // called.
   std::vector<std::string> hosts;
   // Addresses of private networks may be connected to. Loopback and link-local ones never.
   bool private_networks = false;
   // For tests: http, and loopback addresses, of hosts on the list.
   bool loopback = false;
 
+  // INVALID_ARGUMENT for one of `hosts` that is none; it would match nothing.
+  absl::Status CheckHosts() const;
   // INVALID_ARGUMENT says what is wrong with the address, without repeating it: no URL, a user, a
   // fragment, another scheme, a host that is not on the list.
   absl::StatusOr<CallbackUrl> Check(absl::string_view url) const;

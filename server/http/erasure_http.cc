@@ -1,5 +1,8 @@
 #include "server/http/erasure_http.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "server/access/strict_json.h"
@@ -53,6 +56,28 @@ absl::StatusOr<RequestName> ParsePublicId(absl::string_view text) {
     return absl::NotFoundError("there is no such erasure request");
   }
   return RequestName{std::string(text.substr(0, dot)), std::string(text.substr(dot + 1))};
+}
+
+absl::StatusOr<std::string> TenantOf(const HttpRequest& request) {
+  std::string tenant = request.Variable("tenant");
+  for (const auto& [name, value] : request.query) {
+    if (name != "tenant" || !tenant.empty()) {
+      return absl::InvalidArgumentError("target: only ?tenant= is known here, once");
+    }
+    tenant = value;
+  }
+  return tenant;
+}
+
+std::vector<service::Identity> WithoutRepetitions(std::vector<service::Identity> identities) {
+  std::vector<service::Identity> kept;
+  for (service::Identity& identity : identities) {
+    const bool there = std::ranges::any_of(kept, [&](const service::Identity& other) {
+      return other.format == identity.format && other.value == identity.value;
+    });
+    if (!there) kept.push_back(std::move(identity));
+  }
+  return kept;
 }
 
 std::string UrlOf(const ErasureHttp& http, const HttpRequest& request, absl::string_view path) {

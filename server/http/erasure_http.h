@@ -16,6 +16,7 @@
 #include "server/http/dsr_signer.h"
 #include "server/http/http_call.h"
 #include "server/http/http_message.h"
+#include "server/http/sombra_token.h"
 #include "server/service/service.h"
 
 namespace lethe::http {
@@ -31,7 +32,9 @@ struct ErasureHttp {
   service::Service* service = nullptr;
   const CallbackPolicy* callbacks = nullptr;
   // Null: nothing is signed, and what must be is not served.
-  const DsrSigner* signer = nullptr;
+  const DsrKey* dsr = nullptr;
+  // Null: what Transcend signs beside its credentials (x-sombra-token) is not looked at.
+  const SombraKey* transcend = nullptr;
   // "https://lethe.example", without a slash at the end; empty: as the caller addressed the server.
   std::string public_url;
 };
@@ -47,6 +50,12 @@ struct RequestName {
 };
 // NOT_FOUND where it is none.
 absl::StatusOr<RequestName> ParsePublicId(absl::string_view text);
+
+// The tenant from the path, or from ?tenant=, and nothing else in the query; empty for neither.
+absl::StatusOr<std::string> TenantOf(const HttpRequest& request);
+// Privacy platforms name a person's identifiers with their types, and can give one value under two
+// of them; here that is one identity, with the first of the types.
+std::vector<service::Identity> WithoutRepetitions(std::vector<service::Identity> identities);
 
 // "https://lethe.example" + path.
 std::string UrlOf(const ErasureHttp& http, const HttpRequest& request, absl::string_view path);

@@ -1,7 +1,9 @@
 #include "server/http/erasure_routes.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "lethe/v1/certificate_service.pb.h"
@@ -9,6 +11,7 @@
 #include "server/calls/convert.h"
 #include "server/calls/convert_erasure.h"
 #include "server/http/json.h"
+#include "server/service/paging.h"
 
 namespace lethe::http {
 namespace {
@@ -27,10 +30,6 @@ absl::StatusOr<HttpResponse> Create(const ErasureHttp& http,
   }
   message.set_idempotency_key(key);
   LETHE_RETURN_IF_ERROR(call.Admit(message));
-  for (int i = 0; i < message.callback_urls_size(); ++i) {
-    LETHE_RETURN_IF_ERROR(
-        CheckCallback(http, absl::StrCat("callback_urls[", i, "]"), message.callback_urls(i)));
-  }
   LETHE_ASSIGN_OR_RETURN(const service::ErasureRequestInput input, calls::FromProto(message));
   LETHE_ASSIGN_OR_RETURN(const ErasureRequestInfo info,
                          http.service->CreateErasureRequest(input, call.options()));
@@ -64,7 +63,7 @@ absl::StatusOr<HttpResponse> Get(const ErasureHttp& http,
                                  HttpCall& call) {
   LETHE_ASSIGN_OR_RETURN(const RequestName name, Named(request, call));
   LETHE_ASSIGN_OR_RETURN(const ErasureRequestInfo info,
-                         http.service->GetErasureRequest(name.tenant, name.id));
+                         http.service->GetErasureRequest(name.tenant, name.id, call.options()));
   return StatusResponse(http, request, info, 200);
 }
 
@@ -73,24 +72,56 @@ absl::StatusOr<HttpResponse> Cancel(const ErasureHttp& http,
                                     HttpCall& call) {
   LETHE_ASSIGN_OR_RETURN(const RequestName name, Named(request, call));
   LETHE_ASSIGN_OR_RETURN(const ErasureRequestInfo info,
-                         http.service->CancelErasureRequest(name.tenant, name.id));
+                         http.service->CancelErasureRequest(name.tenant, name.id, call.options()));
   return StatusResponse(http, request, info, 202);
 }
 
+// From ?pageSize= and ?pageToken=, as the lists of the RPCs have them.
+absl::StatusOr<service::PageRequest> PageOf(const HttpRequest& request) {
+  service::PageRequest page;
+  for (const auto& [name, value] : request.query) {
+    if (name == "pageSize" && page.size == 0) {
+      if (!absl::SimpleAtoi(value, &page.size)) {
+        return absl::InvalidArgumentError("page_size: must be a number");
+      }
+    } else if (name == "pageToken" && page.token.empty()) {
+      page.token = value;
+    } else {
+      return absl::InvalidArgumentError(
+          "target: only ?pageSize= and ?pageToken= are known here, each once");
+    }
+  }
+  return page;
+}
+
+// A page has whole erasures: the certificate of each, and the one that says its keys are gone.
 absl::StatusOr<HttpResponse> Certificates(const ErasureHttp& http,
                                           const HttpRequest& request,
                                           HttpCall& call) {
   LETHE_ASSIGN_OR_RETURN(const RequestName name, Named(request, call));
   LETHE_ASSIGN_OR_RETURN(const ErasureRequestInfo info,
-                         http.service->GetErasureRequest(name.tenant, name.id));
+                         http.service->GetErasureRequest(name.tenant, name.id, call.options()));
+  const std::string scope = absl::StrCat("erasure-certificates/", PublicId(info));
+  LETHE_ASSIGN_OR_RETURN(const service::PageRequest page, PageOf(request));
+  LETHE_ASSIGN_OR_RETURN(const size_t size, service::PageSize(page.size));
+  LETHE_ASSIGN_OR_RETURN(const std::string cursor, service::DecodePageToken(scope, page.token));
+  size_t next = 0;
+  if (!cursor.empty() && !absl::SimpleAtoi(cursor, &next)) {
+    return absl::InvalidArgumentError("page_token: is not a token that this list has given out");
+  }
+  const size_t end = std::min(info.certificates.size(), next + std::max(size / 2, size_t{1}));
   v1::ListCertificatesResponse list;
-  for (const service::ErasureCertificate& made : info.certificates) {
+  for (; next < end; ++next) {
+    const service::ErasureCertificate& made = info.certificates[next];
     for (const std::string* id : {&made.id, &made.shredded_id}) {
       if (id->empty()) continue;
       LETHE_ASSIGN_OR_RETURN(const service::CertificateInfo certificate,
-                             http.service->GetCertificate(name.tenant, *id));
+                             http.service->GetCertificate(name.tenant, *id, call.options()));
       calls::ToProto(certificate, list.add_certificates());
     }
+  }
+  if (next < info.certificates.size()) {
+    list.set_next_page_token(service::EncodePageToken(scope, absl::StrCat(next)));
   }
   HttpResponse response;
   LETHE_ASSIGN_OR_RETURN(response.body, ToJson(list));
@@ -175,7 +206,7 @@ void AddErasureRoutes(const ErasureHttp& http, Router& router) {
               .pattern = "/v1/erasure-requests/{id}/certificate",
               .operation = kGetErasure,
               .summary = "The certificates of an erasure request",
-              .schemas = {.answer = "ListCertificatesResponse"},
+              .schemas = {.answer = "ListCertificatesResponse", .query = {"pageSize", "pageToken"}},
               .handler = bound(Certificates)});
 }
 

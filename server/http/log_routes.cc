@@ -88,6 +88,7 @@ absl::StatusOr<Answer> Tile(const Source& source, const HttpRequest& request) {
 // Every route takes the tenant from its path.
 void Add(Router& router,
          service::Service* service,
+         bool open,
          const std::string& rest,
          const std::string& summary,
          const std::string& type,
@@ -95,7 +96,7 @@ void Add(Router& router,
   const std::string pattern = "/v1/tenants/{tenant}/log/" + rest;
   router.Add({.method = "GET",
               .pattern = pattern,
-              .operation = "GET " + pattern,
+              .operation = absl::StrCat("GET ", pattern, open ? ", public" : ""),
               .summary = summary,
               .schemas = {.answer_type = type},
               .handler = [service, answer](const HttpRequest& request,
@@ -112,12 +113,12 @@ void Add(Router& router,
 
 }  // namespace
 
-void AddLogRoutes(service::Service* service, Router& router) {
-  Add(router, service, "keys", "The keys of a log, a line each", kPlainText, Keys);
-  Add(router, service, "checkpoint", "The checkpoint of a log, a C2SP signed note", kPlainText,
-      Checkpoint);
-  Add(router, service, "tile/{tile...}", "A tile of a log, as C2SP tlog-tiles names it", kBytes,
-      Tile);
+void AddLogRoutes(service::Service* service, bool open, Router& router) {
+  Add(router, service, open, "keys", "The keys of a log, a line each", kPlainText, Keys);
+  Add(router, service, open, "checkpoint", "The checkpoint of a log, a C2SP signed note",
+      kPlainText, Checkpoint);
+  Add(router, service, open, "tile/{tile...}", "A tile of a log, as C2SP tlog-tiles names it",
+      kBytes, Tile);
 }
 
 }  // namespace lethe::http

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -74,27 +75,23 @@ HttpResponse DsrError(const absl::Status& status, int code) {
   return response;
 }
 
-absl::StatusOr<HttpResponse> Signed(const ErasureHttp& http,
+// What answers are signed with; UNAVAILABLE where they cannot be. To be asked before anything is
+// done.
+absl::StatusOr<std::shared_ptr<const DsrSigner>> SignerOf(const ErasureHttp& http) {
+  std::shared_ptr<const DsrSigner> signer = http.dsr->current();
+  if (signer == nullptr) return absl::UnavailableError("answers cannot be signed now");
+  return signer;
+}
+
+absl::StatusOr<HttpResponse> Signed(const DsrSigner& signer,
                                     const Spelling& spelling,
                                     int status,
                                     const Json& body) {
   HttpResponse response{.status = status, .body = Text(body)};
-  LETHE_ASSIGN_OR_RETURN(std::string signature, http.signer->Sign(response.body));
-  response.headers = {{absl::StrCat(spelling.header, "Processor-Domain"), http.signer->domain()},
+  LETHE_ASSIGN_OR_RETURN(std::string signature, signer.Sign(response.body));
+  response.headers = {{absl::StrCat(spelling.header, "Processor-Domain"), signer.domain()},
                       {absl::StrCat(spelling.header, "Signature"), std::move(signature)}};
   return response;
-}
-
-// From the path, or the query; empty for neither.
-absl::StatusOr<std::string> TenantOf(const HttpRequest& request) {
-  std::string tenant = request.Variable("tenant");
-  for (const auto& [name, value] : request.query) {
-    if (name != "tenant" || !tenant.empty()) {
-      return absl::InvalidArgumentError("target: only ?tenant= is known here, once");
-    }
-    tenant = value;
-  }
-  return tenant;
 }
 
 // Ours among the extensions.
@@ -102,9 +99,9 @@ absl::StatusOr<std::string> ExtensionTenant(const ErasureHttp& http, const nlohm
   LETHE_ASSIGN_OR_RETURN(const nlohmann::json* extensions, ObjectField(body, "", "extensions"));
   if (extensions == nullptr) return std::string();
   LETHE_ASSIGN_OR_RETURN(const nlohmann::json* ours,
-                         ObjectField(*extensions, "extensions.", http.signer->domain().c_str()));
+                         ObjectField(*extensions, "extensions.", http.dsr->domain().c_str()));
   if (ours == nullptr) return std::string();
-  const std::string prefix = absl::StrCat("extensions.", http.signer->domain(), ".");
+  const std::string prefix = absl::StrCat("extensions.", http.dsr->domain(), ".");
   for (const auto& [name, value] : ours->items()) {
     if (name == "memory") {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -136,7 +133,7 @@ absl::StatusOr<std::vector<service::Identity>> IdentitiesOf(const nlohmann::json
                            ParseFormat(absl::StrCat(prefix, "identity_format"), format));
     identities.push_back(std::move(identity));
   }
-  return identities;
+  return WithoutRepetitions(std::move(identities));
 }
 
 absl::StatusOr<std::vector<std::string>> CallbacksOf(const ErasureHttp& http,
@@ -171,6 +168,7 @@ absl::StatusOr<HttpResponse> Create(const ErasureHttp& http,
   }
   if (input.tenant.empty()) input.tenant = named;
   LETHE_RETURN_IF_ERROR(call.Admit(input.tenant, ""));
+  LETHE_ASSIGN_OR_RETURN(const auto signer, SignerOf(http));
   LETHE_ASSIGN_OR_RETURN(const std::string id, TextField(body, "", "subject_request_id"));
   if (!IsUuid4(id)) {
     return absl::InvalidArgumentError(
@@ -191,16 +189,17 @@ absl::StatusOr<HttpResponse> Create(const ErasureHttp& http,
   LETHE_RETURN_IF_ERROR(TextField(body, "", "api_version", false).status());
   input.idempotency_key = KeyOf(id);
   input.source = spelling.source;
+  input.source_class = kSpellings.front().source;
   input.controller_id = id;
   LETHE_ASSIGN_OR_RETURN(const ErasureRequestInfo info,
                          http.service->CreateErasureRequest(input, call.options()));
-  return Signed(http, spelling, 201,
+  return Signed(*signer, spelling, 201,
                 {{"controller_id", info.tenant},
                  {"expected_completion_time", ExpectedTime(info)},
                  {"received_time", Now()},
                  {"encoded_request", audit::Base64(request.body)},
                  {"subject_request_id", id},
-                 {"extensions", {{http.signer->domain(), {{"id", PublicId(info)}}}}}});
+                 {"extensions", {{http.dsr->domain(), {{"id", PublicId(info)}}}}}});
 }
 
 // By the controller's id, for a caller who may ask.
@@ -211,7 +210,7 @@ absl::StatusOr<ErasureRequestInfo> Find(const ErasureHttp& http,
   LETHE_RETURN_IF_ERROR(call.Admit(tenant, ""));
   const std::string id = request.Variable("id");
   if (!IsUuid4(id)) return absl::NotFoundError("there is no such request");
-  return http.service->FindErasureRequest(tenant, KeyOf(id));
+  return http.service->FindErasureRequest(tenant, KeyOf(id), call.options());
 }
 
 absl::StatusOr<HttpResponse> Status(const ErasureHttp& http,
@@ -219,8 +218,9 @@ absl::StatusOr<HttpResponse> Status(const ErasureHttp& http,
                                     const HttpRequest& request,
                                     HttpCall& call) {
   LETHE_ASSIGN_OR_RETURN(const ErasureRequestInfo info, Find(http, request, call));
-  return Signed(http, spelling, 200,
-                OpenDsrStatus(UrlOf(http, request, ""), http.signer->domain(), info, info.state,
+  LETHE_ASSIGN_OR_RETURN(const auto signer, SignerOf(http));
+  return Signed(*signer, spelling, 200,
+                OpenDsrStatus(UrlOf(http, request, ""), http.dsr->domain(), info, info.state,
                               request.Variable("id")));
 }
 
@@ -229,9 +229,11 @@ absl::StatusOr<HttpResponse> Cancel(const ErasureHttp& http,
                                     const HttpRequest& request,
                                     HttpCall& call) {
   LETHE_ASSIGN_OR_RETURN(const ErasureRequestInfo found, Find(http, request, call));
-  LETHE_ASSIGN_OR_RETURN(const ErasureRequestInfo info,
-                         http.service->CancelErasureRequest(found.tenant, found.id));
-  return Signed(http, spelling, 202,
+  LETHE_ASSIGN_OR_RETURN(const auto signer, SignerOf(http));
+  LETHE_ASSIGN_OR_RETURN(
+      const ErasureRequestInfo info,
+      http.service->CancelErasureRequest(found.tenant, found.id, call.options()));
+  return Signed(*signer, spelling, 202,
                 {{"controller_id", info.tenant},
                  {"subject_request_id", request.Variable("id")},
                  {"received_time", Now()},
@@ -258,7 +260,8 @@ absl::StatusOr<HttpResponse> Discovery(const ErasureHttp& http,
 
 absl::StatusOr<HttpResponse> CertificateFile(const ErasureHttp& http, HttpCall& call) {
   LETHE_RETURN_IF_ERROR(call.Admit("", ""));
-  return HttpResponse{.type = "application/x-pem-file", .body = http.signer->certificate_pem()};
+  LETHE_ASSIGN_OR_RETURN(const auto signer, SignerOf(http));
+  return HttpResponse{.type = "application/x-pem-file", .body = signer->certificate_pem()};
 }
 
 }  // namespace

@@ -19,7 +19,7 @@
 
 namespace lethe::http {
 
-// Requires a signer.
+// Requires ErasureHttp::dsr. While it cannot sign, these answer UNAVAILABLE.
 void AddOpenDsrRoutes(const ErasureHttp& http, Router& router);
 
 // One of the three, which is also the source of the requests that came in by it: "opendsr".

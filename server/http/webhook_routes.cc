@@ -19,19 +19,7 @@ using Json = nlohmann::ordered_json;
 using service::ErasureRequestInfo;
 
 constexpr char kApi[] = "dsr/v1";
-constexpr size_t kMaxAuthorizationBytes = 1024;
 constexpr size_t kMaxMetadataBytes = 60;
-
-absl::StatusOr<std::string> TenantOf(const HttpRequest& request) {
-  std::string tenant = request.Variable("tenant");
-  for (const auto& [name, value] : request.query) {
-    if (name != "tenant" || !tenant.empty()) {
-      return absl::InvalidArgumentError("target: only ?tenant= is known here, once");
-    }
-    tenant = value;
-  }
-  return tenant;
-}
 
 // Words of others, where the service takes [a-z0-9._-].
 std::string PlainWord(const std::string& text) {
@@ -78,13 +66,13 @@ absl::StatusOr<std::vector<service::Identity>> KetchIdentities(const nlohmann::j
                            ParseFormat(absl::StrCat(prefix, "identityFormat"), format));
     identities.push_back(std::move(identity));
   }
-  return identities;
+  return WithoutRepetitions(std::move(identities));
 }
 
-absl::StatusOr<std::vector<std::string>> KetchCallbacks(const ErasureHttp& http,
-                                                        const nlohmann::json& request) {
+absl::Status ReadKetchCallbacks(const ErasureHttp& http,
+                                const nlohmann::json& request,
+                                service::ErasureRequestInput& input) {
   LETHE_ASSIGN_OR_RETURN(const nlohmann::json* list, ListField(request, "request.", "callbacks"));
-  std::vector<std::string> urls;
   for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
     const std::string prefix = absl::StrCat("request.callbacks[", i, "].");
     const nlohmann::json& item = (*list)[i];
@@ -107,13 +95,14 @@ absl::StatusOr<std::vector<std::string>> KetchCallbacks(const ErasureHttp& http,
     }
     const bool printable = std::all_of(authorization.begin(), authorization.end(),
                                        [](char c) { return c >= 0x20 && c < 0x7f; });
-    if (!printable || authorization.size() > kMaxAuthorizationBytes) {
+    if (!printable || authorization.size() > service::kMaxAuthorizationBytes) {
       return absl::InvalidArgumentError(
           absl::StrCat(prefix, "headers: its Authorization is no header's value"));
     }
-    urls.push_back(WithAuthorization(url, authorization));
+    input.callback_urls.push_back(url);
+    input.callback_authorizations.push_back(std::move(authorization));
   }
-  return urls;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<HttpResponse> Ketch(const ErasureHttp& http,
@@ -138,7 +127,7 @@ absl::StatusOr<HttpResponse> Ketch(const ErasureHttp& http,
   LETHE_ASSIGN_OR_RETURN(const std::string regulation,
                          TextField(*asked, "request.", "regulation", false));
   LETHE_ASSIGN_OR_RETURN(input.identities, KetchIdentities(*asked));
-  LETHE_ASSIGN_OR_RETURN(input.callback_urls, KetchCallbacks(http, *asked));
+  LETHE_RETURN_IF_ERROR(ReadKetchCallbacks(http, *asked, input));
   if (const auto submitted = asked->find("submittedTimestamp");
       submitted != asked->end() && !submitted->is_null()) {
     if (!submitted->is_number_integer()) {
@@ -160,15 +149,14 @@ absl::StatusOr<HttpResponse> Ketch(const ErasureHttp& http,
 }
 
 absl::StatusOr<HttpResponse> Transcend(const ErasureHttp& http,
-                                       const SombraKey* key,
                                        const HttpRequest& request,
                                        HttpCall& call) {
   LETHE_ASSIGN_OR_RETURN(const nlohmann::json body, ParseObject(request.body));
   service::ErasureRequestInput input;
   LETHE_ASSIGN_OR_RETURN(input.tenant, TenantOf(request));
   LETHE_RETURN_IF_ERROR(call.Admit(input.tenant, ""));
-  if (key != nullptr &&
-      !key->Verify(std::string(request.Header("x-sombra-token")), absl::Now()).ok()) {
+  if (http.transcend != nullptr &&
+      !http.transcend->Verify(std::string(request.Header("x-sombra-token")), absl::Now()).ok()) {
     return absl::UnauthenticatedError("x-sombra-token: is not signed by the key that is known");
   }
   LETHE_ASSIGN_OR_RETURN(const std::string type, TextField(body, "", "type"));
@@ -224,20 +212,7 @@ Json KetchStatus(const std::string& base,
   return status;
 }
 
-std::string WithAuthorization(const std::string& url, const std::string& authorization) {
-  return authorization.empty() ? url : absl::StrCat(url, "#", audit::Base64(authorization));
-}
-
-CallbackTarget SplitAuthorization(const std::string& stored) {
-  const size_t mark = stored.find('#');
-  CallbackTarget target{.url = stored.substr(0, mark)};
-  if (mark != std::string::npos) {
-    target.authorization = audit::DecodeBase64(stored.substr(mark + 1)).value_or("");
-  }
-  return target;
-}
-
-void AddWebhookRoutes(const ErasureHttp& http, const SombraKey* transcend, Router& router) {
+void AddWebhookRoutes(const ErasureHttp& http, Router& router) {
   for (const char* prefix : {"/v1/", "/tenants/{tenant}/v1/"}) {
     RouteSchemas schemas = {.request = "KetchRequest", .answer = "KetchResponse"};
     if (absl::string_view(prefix) == "/v1/") schemas.query = {"tenant"};
@@ -259,8 +234,8 @@ void AddWebhookRoutes(const ErasureHttp& http, const SombraKey* transcend, Route
                 .summary = "Ask for the erasure of a person, as Transcend does",
                 .schemas = schemas,
                 .max_body_bytes = kMaxErasureBytes,
-                .handler = [http, transcend](const HttpRequest& request, HttpCall& call) {
-                  return Transcend(http, transcend, request, call);
+                .handler = [http](const HttpRequest& request, HttpCall& call) {
+                  return Transcend(http, request, call);
                 }});
   }
 }

@@ -15,13 +15,10 @@
 
 #include "server/http/erasure_http.h"
 #include "server/http/router.h"
-#include "server/http/sombra_token.h"
 
 namespace lethe::http {
 
-// `transcend` null: what Transcend signs beside its credentials (x-sombra-token) is not looked at.
-// Both outlive the routes.
-void AddWebhookRoutes(const ErasureHttp& http, const SombraKey* transcend, Router& router);
+void AddWebhookRoutes(const ErasureHttp& http, Router& router);
 
 inline constexpr char kKetch[] = "ketch";  // the source of its requests
 
@@ -32,15 +29,6 @@ nlohmann::ordered_json KetchStatus(const std::string& base,
                                    service::ErasureState state);
 // {"uid":..,"tenant":..} from that id.
 nlohmann::ordered_json KetchMetadata(const std::string& controller_id);
-
-// Ketch gives a header Authorization with a callback; the service keeps addresses alone, sealed, so
-// it goes along behind a '#', which no address of a caller may have.
-std::string WithAuthorization(const std::string& url, const std::string& authorization);
-struct CallbackTarget {
-  std::string url;
-  std::string authorization;
-};
-CallbackTarget SplitAuthorization(const std::string& stored);
 
 }  // namespace lethe::http
 

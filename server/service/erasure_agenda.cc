@@ -104,6 +104,19 @@ void ErasureAgenda::PostponeOne(const std::string& name, uint64_t number, int64_
   Give(name, tenant, item->second);
 }
 
+void ErasureAgenda::PostponeCallback(const std::string& name,
+                                     uint64_t number,
+                                     int64_t until_micros) {
+  MutexLock lock(mutex_);
+  const auto tenant = tenants_.find(name);
+  if (tenant == tenants_.end()) return;
+  const auto found = tenant->second.cases.find(number);
+  if (found == tenant->second.cases.end() || !found->second.callback_micros.has_value()) return;
+  Take(name, tenant->second, found->second);
+  found->second.callback_micros = std::max(*found->second.callback_micros, until_micros);
+  Give(name, tenant->second, found->second);
+}
+
 size_t ErasureAgenda::Open(const std::string& name) const {
   MutexLock lock(mutex_);
   const auto found = tenants_.find(name);

@@ -52,6 +52,9 @@ class ErasureAgenda {
   size_t Open(const std::string& tenant) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The one to be worked on first, whose time has come.
   std::optional<Item> DueWork(int64_t now_micros) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // A callback of this request does not come before then, unless the request changes.
+  void PostponeCallback(const std::string& name, uint64_t number, int64_t until_micros)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Those that owe a callback whose time has come, the first of them first.
   std::vector<Item> DueCallbacks(int64_t now_micros, size_t limit) const
       ABSL_LOCKS_EXCLUDED(mutex_);

@@ -150,6 +150,8 @@ std::string EncodePersonal(const RequestPersonal& personal) {
   for (const Identity& identity : personal.identities) AppendIdentity(out, identity);
   audit::AppendU32(out, static_cast<uint32_t>(personal.callback_urls.size()));
   for (const std::string& url : personal.callback_urls) AppendText(out, url);
+  audit::AppendU32(out, static_cast<uint32_t>(personal.callback_authorizations.size()));
+  for (const std::string& value : personal.callback_authorizations) AppendText(out, value);
   AppendText(out, personal.controller_id);
   AppendText(out, personal.extension_reason);
   return out;
@@ -167,6 +169,7 @@ absl::StatusOr<RequestPersonal> DecodeRequestPersonal(absl::string_view blob) {
     return identity;
   });
   personal.callback_urls = ReadList<std::string>(reader, [&] { return reader.Text(); });
+  personal.callback_authorizations = ReadList<std::string>(reader, [&] { return reader.Text(); });
   personal.controller_id = reader.Text();
   personal.extension_reason = reader.Text();
   if (!reader.AtEnd(kRequestPersonal)) return DamagedBlob("erasure request");
@@ -244,7 +247,7 @@ std::string ContentOf(const ErasureRequestInput& input) {
   std::string content = "r";
   audit::AppendU32(content, static_cast<uint32_t>(input.identities.size()));
   for (const Identity& identity : input.identities) AppendIdentity(content, identity);
-  AppendText(content, input.source);
+  AppendText(content, input.source_class.empty() ? input.source : input.source_class);
   AppendText(content, input.regulation);
   append_time(content, input.received_time);
   append_time(content, input.start_time);

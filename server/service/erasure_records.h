@@ -69,6 +69,7 @@ struct RequestPersonal {
   std::string secret;                // 32 random bytes
   std::vector<Identity> identities;  // empty once the request has ended
   std::vector<std::string> callback_urls;
+  std::vector<std::string> callback_authorizations;  // as ErasureRequestInput has them
   std::string controller_id;
   std::string extension_reason;
   bool operator==(const RequestPersonal&) const = default;
@@ -105,7 +106,8 @@ ForgetSeed SeedOf(absl::string_view secret,
 // Lower-case hex; empty for kRaw.
 std::string HashOfSubject(IdentityFormat format, absl::string_view subject);
 
-// The content of a request or a hold, for the fingerprint under its idempotency key.
+// The content of a request or a hold, for the fingerprint under its idempotency key. What a request
+// shows to those that are told of it is not among it.
 std::string ContentOf(const ErasureRequestInput& input);
 std::string ContentOf(const HoldInput& input);
 

@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/service/types.h"
 
@@ -18,6 +20,7 @@ inline constexpr size_t kMaxIdentities = 32;  // of a request
 inline constexpr size_t kMaxIdentityTypeBytes = 64;
 inline constexpr size_t kMaxCallbackUrls = 4;
 inline constexpr size_t kMaxCallbackUrlBytes = 2048;
+inline constexpr size_t kMaxAuthorizationBytes = 1024;
 inline constexpr size_t kMaxControllerIdBytes = 128;
 inline constexpr size_t kMaxSourceBytes = 64;       // source, regulation
 inline constexpr size_t kMaxOpenRequests = 10'000;  // of a tenant
@@ -37,6 +40,10 @@ struct ErasureOptions {
   // After a restore that lost holds no open request is worked on for so long, so that the holds can
   // be placed again first.
   absl::Duration after_lost_holds = absl::Hours(24);
+  // Asked for each callback address of a new request: INVALID_ARGUMENT, which says what is wrong
+  // without repeating it, for one that will never be called. Null: all are taken, and who delivers
+  // judges them.
+  std::function<absl::Status(const std::string& url)> check_callback = {};
 };
 
 // How an identity is written. The hashes are of the subject's bytes, in lower-case hex digits.
@@ -65,10 +72,16 @@ struct ErasureRequestInput {
   std::vector<Identity> identities;
   std::string idempotency_key;  // empty: none, and a repetition is another request
   std::string source;           // who passed it on: [a-z0-9._-], "opendsr"
-  std::string regulation;       // [a-z0-9._-], "gdpr"
+  // What stands for `source` where two requests under one key are compared: of sources that are
+  // other names of each other. Empty: `source` itself.
+  std::string source_class = {};
+  std::string regulation;  // [a-z0-9._-], "gdpr"
   std::optional<absl::Time> received_time;
   std::optional<absl::Time> start_time;  // not begun before; until then it can be cancelled
   std::vector<std::string> callback_urls;
+  // The header Authorization for each address, empty for none; or none for all of them. No part of
+  // what a repetition is compared by: it may change.
+  std::vector<std::string> callback_authorizations = {};
   std::string controller_id;  // the controller's own name for it
 };
 
@@ -154,12 +167,14 @@ struct HoldInfo {
 // A status change that somebody asked to be told of.
 struct CallbackDelivery {
   std::string url;
+  std::string authorization;  // empty: none
   uint32_t url_index = 0;
   uint32_t sequence = 0;                        // of the change in its request, from 1
   uint32_t attempts = 0;                        // that failed
   ErasureState state = ErasureState::kPending;  // as it was then
   std::string change_time;
   ErasureRequestInfo request;  // as it is now
+  uint64_t number = 0;         // of the request in its tenant
 };
 enum class CallbackOutcome : uint8_t {
   kDelivered = 1,

@@ -241,10 +241,12 @@ class Service {
   // Works on what is due now, on this thread, until nothing is; as the thread does, and for tests.
   void RunDueErasures();
 
-  // For whoever delivers callbacks, one at a time: at most about `limit` that are due now. Opens
-  // their tenants. Each is settled before the next look, or it comes again. What cannot be read now
-  // comes later.
+  // For whoever delivers callbacks, one look at a time: at most about `limit` that are due now.
+  // Opens their tenants. Each is settled or postponed before the next look, or it comes again. What
+  // cannot be read now comes later.
   std::vector<CallbackDelivery> DueCallbacks(size_t limit);
+  // It does not come for so long, unless its request changes meanwhile. Nothing is written.
+  void PostponeCallback(const CallbackDelivery& delivery, absl::Duration pause);
   // Idempotent. A failed one comes again, after a minute first and six hours at most, until the
   // personal part of its request ends (ErasureOptions::retention).
   absl::Status SettleCallback(const CallbackDelivery& delivery, CallbackOutcome outcome);

@@ -219,6 +219,11 @@ std::vector<CallbackDelivery> Service::DueCallbacks(size_t limit) {
   return due;
 }
 
+void Service::PostponeCallback(const CallbackDelivery& delivery, absl::Duration pause) {
+  agenda_->PostponeCallback(delivery.request.tenant, delivery.number,
+                            NowMicros() + absl::ToInt64Microseconds(pause));
+}
+
 absl::Status Service::SettleCallback(const CallbackDelivery& delivery, CallbackOutcome outcome) {
   const std::string& tenant = delivery.request.tenant;
   LETHE_ASSIGN_OR_RETURN(const Turn turn,

@@ -532,13 +532,17 @@ absl::StatusOr<std::vector<CallbackDelivery>> Tenant::DueCallbacks(uint64_t numb
   const int64_t now = NowMicros();
   for (const OwedCallback& owed : Oldest(asked.facts.owed)) {
     if (owed.next_micros > now || owed.url >= asked.personal->callback_urls.size()) continue;
+    const std::vector<std::string>& authorizations = asked.personal->callback_authorizations;
     due.push_back({.url = asked.personal->callback_urls[owed.url],
+                   .authorization =
+                       owed.url < authorizations.size() ? authorizations[owed.url] : std::string(),
                    .url_index = owed.url,
                    .sequence = owed.sequence,
                    .attempts = owed.attempts,
                    .state = owed.state,
                    .change_time = FormatMicros(owed.change_micros),
-                   .request = InfoOf(asked)});
+                   .request = InfoOf(asked),
+                   .number = number});
   }
   return due;
 }

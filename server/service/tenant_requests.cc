@@ -90,8 +90,26 @@ absl::Status CheckUrl(absl::string_view field, absl::string_view url) {
     return FieldError(field, "must be an address that begins with https:// or http://");
   }
   for (const char c : url) {
-    if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
-      return FieldError(field, "must be printable ASCII without blanks");
+    if (!absl::ascii_isgraph(static_cast<unsigned char>(c)) || c == '#') {
+      return FieldError(field, "must be printable ASCII without blanks and '#'");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What may stand in a header of HTTP. A line feed would begin another header.
+absl::Status CheckAuthorizations(const ErasureRequestInput& input) {
+  const std::vector<std::string>& values = input.callback_authorizations;
+  if (!values.empty() && values.size() != input.callback_urls.size()) {
+    return FieldError("callback_authorizations", "must be one for each address");
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool good = values[i].size() <= kMaxAuthorizationBytes &&
+                      std::ranges::all_of(values[i], [](char c) { return c >= 0x20 && c < 0x7f; });
+    if (!good) {
+      return FieldError(Indexed("callback_authorizations", i),
+                        absl::StrCat("must be at most ", kMaxAuthorizationBytes,
+                                     " characters of printable ASCII"));
     }
   }
   return absl::OkStatus();
@@ -121,6 +139,7 @@ absl::Status CheckRequest(const ErasureRequestInput& input) {
   for (size_t i = 0; i < input.callback_urls.size(); ++i) {
     LETHE_RETURN_IF_ERROR(CheckUrl(Indexed("callback_urls", i), input.callback_urls[i]));
   }
+  LETHE_RETURN_IF_ERROR(CheckAuthorizations(input));
   if (input.controller_id.size() > kMaxControllerIdBytes) {
     return FieldError("controller_id",
                       absl::StrCat("is longer than ", kMaxControllerIdBytes, " bytes"));
@@ -305,6 +324,10 @@ absl::StatusOr<ErasureRequestInfo> Tenant::CreateErasureRequest(const ErasureReq
     info.replayed = true;
     return info;
   }
+  for (size_t i = 0; options_.erasures.check_callback && i < input.callback_urls.size(); ++i) {
+    const absl::Status allowed = options_.erasures.check_callback(input.callback_urls[i]);
+    if (!allowed.ok()) return FieldError(Indexed("callback_urls", i), allowed.message());
+  }
   const absl::Time now = absl::FromUnixMicros(NowMicros());
   const absl::Time received = input.received_time.value_or(now);
   const absl::Time due = received + options_.erasures.due;
@@ -325,6 +348,7 @@ absl::StatusOr<ErasureRequestInfo> Tenant::CreateErasureRequest(const ErasureReq
   asked.personal = RequestPersonal{.secret = audit::RandomBytes(kSecretBytes),
                                    .identities = input.identities,
                                    .callback_urls = input.callback_urls,
+                                   .callback_authorizations = input.callback_authorizations,
                                    .controller_id = input.controller_id,
                                    .extension_reason = {}};
   store::CaseCreation creation;

@@ -119,6 +119,19 @@ TEST_F(ConfigTest, HalfOfTlsIsRefused) {
               Fails(kInvalid, "--tls-client-certificates"));
 }
 
+// Callbacks are sent without HTTP too.
+TEST_F(ConfigTest, WhatIsForHttpWantsHttp) {
+  for (const std::string option : {"--dsr-domain=d", "--dsr-key=k", "--dsr-certificate=c",
+                                   "--transcend-key=k", "--public-logs"}) {
+    const std::string flag = option.substr(0, option.find('='));
+    EXPECT_THAT(ParseCommandLine({option}), Fails(kInvalid, flag));
+    EXPECT_THAT(ParseCommandLine({option, "--http-listen=127.0.0.1:0"}), IsOk());
+  }
+  EXPECT_THAT(ParseCommandLine({"--callback-host=a.example", "--callback-ca=c",
+                                "--public-url=https://lethe.example"}),
+              IsOk());
+}
+
 TEST_F(ConfigTest, BadValuesNameTheirFlag) {
   for (const std::string listen : {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536",
                                    "127.0.0.1:-1", ":7421", "::1:7421", "[::1:7421"}) {

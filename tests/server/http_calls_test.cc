@@ -67,7 +67,7 @@ class HttpCallsTest : public testing::Test {
   void Serve(const access::Gate* gate) {
     listener_ =
         std::make_unique<HttpListener>(HttpOptions{.host = "127.0.0.1", .hooks = {.gate = gate}});
-    AddLogRoutes(&*service_, listener_->routes());
+    AddLogRoutes(&*service_, /*open=*/true, listener_->routes());
     AddCallRoutes(&*service_, listener_->routes());
     AddOpenApiRoute(listener_->routes());
     ASSERT_THAT(listener_->Start(), IsOk());
@@ -314,13 +314,12 @@ class OpenApiTest : public testing::Test {
     const TestCertificate key("lethe.example");
     key.WriteKey(folder_.path() + "/key.pem");
     key.WriteCertificate(folder_.path() + "/certificate.pem");
-    absl::StatusOr<std::unique_ptr<HttpServer>> server =
-        HttpServer::Start(&*service_,
-                          {.host = "127.0.0.1",
-                           .dsr_domain = "lethe.example",
-                           .dsr_key = folder_.path() + "/key.pem",
-                           .dsr_certificate = folder_.path() + "/certificate.pem"},
-                          {}, nullptr);
+    auto channel = ErasureChannel::Open({.dsr_domain = "lethe.example",
+                                         .dsr_key = folder_.path() + "/key.pem",
+                                         .dsr_certificate = folder_.path() + "/certificate.pem"});
+    ASSERT_THAT(channel, IsOk());
+    channel_ = *std::move(channel);
+    auto server = HttpServer::Start(&*service_, {.host = "127.0.0.1"}, *channel_, {}, nullptr);
     ASSERT_THAT(server, IsOk());
     server_ = *std::move(server);
   }
@@ -330,6 +329,7 @@ class OpenApiTest : public testing::Test {
 
   service::TempDir folder_;
   Harness service_;
+  std::unique_ptr<ErasureChannel> channel_;
   std::unique_ptr<HttpServer> server_;
   const std::string path_ = std::string(LETHE_SOURCE_DIR) + "/docs/openapi.json";
 };

@@ -35,7 +35,7 @@ class HttpTlsTest : public testing::Test {
         .host = "127.0.0.1", .timeout = std::chrono::milliseconds(1000), .tls = tls_.get()});
     listener_->routes().Add({.method = "GET",
                              .pattern = "/who",
-                             .operation = "GET /v1/tenants/{tenant}/log/keys",
+                             .operation = "GET /openapi.json",
                              .handler = [](const HttpRequest& request, HttpCall&) {
                                return HttpResponse{
                                    .body = absl::StrCat(request.encrypted, request.certificate)};

@@ -16,6 +16,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "core/base/files.h"
+#include "lethe/v1/erasure_service.grpc.pb.h"
+#include "tests/server/callback_testing.h"
 #include "tests/server/http_testing.h"
 #include "tests/server/lethed_testing.h"
 
@@ -276,6 +278,98 @@ TEST_F(LethedOperationTest, AStopEndsInItsTimeWhateverRuns) {
   const absl::Time begin = absl::Now();
   EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
   EXPECT_LT(absl::Now() - begin, absl::Seconds(4));
+}
+
+// A client over HTTP that takes nothing of its answers, and one over gRPC that does not go on: the
+// time is for both of them together.
+TEST_F(LethedOperationTest, NobodyMakesAStopWaitForOneAfterTheOther) {
+  Daemon daemon(folder_.path(), With({"--drain-timeout", "5s", "--http-listen", "127.0.0.1:0"}));
+  const auto channel = daemon.Connect();
+  MakeMemory(channel);
+  const auto serving = daemon.WaitForLines("serving_http", 1);
+  ASSERT_EQ(serving.size(), 1u);
+  http::Wire reader(serving[0]["port"].get<uint16_t>());
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(reader.Send(http::RequestText("GET", "/openapi.json")));
+  }
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareCall(&context, "/lethe.v1.MemoryService/Query", &queue);
+  int tag = 0;
+  call->StartCall(&tag);  // and no message
+  void* done = nullptr;
+  bool ok = false;
+  ASSERT_TRUE(queue.Next(&done, &ok) && ok);
+  daemon.Signal(SIGTERM);
+  const absl::Time begin = absl::Now();
+  EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(6));
+  EXPECT_EQ(daemon.Lines("stopped").size(), 1u);
+  context.TryCancel();
+  grpc::Status status;
+  call->Finish(&status, &tag);
+  queue.Next(&done, &ok);
+}
+
+// Requests come by gRPC too: their callbacks are sent whether or not HTTP is served.
+TEST_F(LethedOperationTest, CallbacksAreSentWithoutHttp) {
+  http::Receiver receiver;
+  Daemon daemon(folder_.path(),
+                With({"--callback-host", receiver.host(), "--callback-insecure-loopback",
+                      "--public-url", "https://lethe.example"}));
+  const auto channel = daemon.Connect();
+  MakeMemory(channel);
+  const auto stub = v1::ErasureService::NewStub(channel);
+  const auto ask = [&](const std::string& url) {
+    v1::CreateErasureRequestRequest request;
+    request.set_tenant("t");
+    request.add_identities()->set_value("subject-17");
+    request.add_callback_urls(url);
+    v1::ErasureRequest made;
+    grpc::ClientContext context;
+    return stub->CreateErasureRequest(&context, request, &made);
+  };
+  EXPECT_TRUE(ask(receiver.url()).ok());
+  const auto received = receiver.Take(2);
+  ASSERT_EQ(received.size(), 2u) << daemon.Log();
+  EXPECT_THAT(received[1].body, HasSubstr("\"completed\""));
+  // Where nobody will be called nobody is promised it.
+  const grpc::Status refused = ask("https://elsewhere.example/");
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), HasSubstr("callback_urls[0]: "));
+}
+
+// The certificate of one adapter is no reason to serve nobody at all.
+TEST_F(LethedOperationTest, AnExpiredCertificateOfOpenDsrIsSaidAndServedWithout) {
+  const std::vector<std::string> options = {
+      "--http-listen",     "127.0.0.1:0",
+      "--dsr-domain",      "lethe.example",
+      "--dsr-key",         folder_.path() + "/key.pem",
+      "--dsr-certificate", folder_.path() + "/certificate.pem"};
+  const auto write = [&](int days) {
+    const http::TestCertificate made("lethe.example", nullptr, days);
+    made.WriteKey(options[5]);
+    made.WriteCertificate(options[7]);
+  };
+  write(-1);
+  {
+    std::vector<std::string> check = With(options);
+    check.emplace_back("--check-config");
+    Daemon checked(folder_.path(), check);
+    EXPECT_EQ(checked.Wait(), 0);
+    EXPECT_THAT(checked.Log(), HasSubstr("warning: --dsr-certificate: is not valid now"));
+  }
+  Daemon daemon(folder_.path(), With(options));
+  daemon.Connect();
+  EXPECT_EQ(daemon.WaitForLines("dsr_key_unusable", 1).size(), 1u);
+  const auto serving = daemon.WaitForLines("serving_http", 1);
+  ASSERT_EQ(serving.size(), 1u);
+  const uint16_t port = serving[0]["port"].get<uint16_t>();
+  EXPECT_EQ(http::Fetch(port, "GET", "/v1/discovery/certificate.pem").status, 503);
+  write(30);
+  EXPECT_EQ(daemon.WaitForLines("dsr_key_reloaded", 1).size(), 1u);
+  EXPECT_EQ(http::Fetch(port, "GET", "/v1/discovery/certificate.pem").status, 200);
 }
 
 TEST_F(LethedOperationTest, ReloadTakesWhatItCanAndRefusesAWrongFileWhole) {

@@ -145,6 +145,30 @@ TEST_F(LethedTest, TheSettingsFileIsReadAndCheckedWithoutTouchingData) {
     EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
     EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/data")) << check;
   }
+  // So are the files that the settings name.
+  const auto made = [this](const std::string& name, const std::string& text) {
+    const std::string path = folder_.path() + "/" + name;
+    std::ofstream(path) << text;
+    chmod(path.c_str(), 0644);
+    return path;
+  };
+  const std::string wrong = made("wrong", "what is this?");
+  const std::string missing = folder_.path() + "/none/file";
+  for (const auto& [option, path] : std::vector<std::pair<std::string, std::string>>{
+           {"--operations-log", missing},
+           {"--operations-log", folder_.path()},
+           {"--operations-log", wrong},  // others can read it
+           {"--callback-ca", missing},
+           {"--callback-ca", wrong},
+           {"--access", missing},
+           {"--access", made("access.toml", "[[tokn]]\n")},
+           {"--transcend-key", wrong}}) {
+    Daemon refused(folder_.path(), {"--config", file, "--check-config", "--http-listen",
+                                    "127.0.0.1:0", option, path});
+    EXPECT_EQ(refused.Wait(), 64) << option << " " << path;
+    EXPECT_THAT(refused.Log(), HasSubstr(option)) << path;
+    EXPECT_THAT(refused.Log(), testing::Not(HasSubstr("what is this")));
+  }
   // What this machine cannot keep is found too, at its line.
   std::ofstream(file, std::ios::app) << "memory-limit = \"4096TiB\"\n";
   Daemon refused(folder_.path(), {"--config", file, "--check-config"});

@@ -31,7 +31,7 @@ class LogHttpTest : public testing::Test {
   }
   void Serve() {
     server_ = std::make_unique<HttpListener>(HttpOptions{.host = "127.0.0.1"});
-    AddLogRoutes(&*service_, server_->routes());
+    AddLogRoutes(&*service_, /*open=*/true, server_->routes());
     ASSERT_THAT(server_->Start(), IsOk());
   }
   void ForgetSome(int count) {

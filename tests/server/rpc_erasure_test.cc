@@ -68,16 +68,16 @@ TEST_F(RpcErasureTest, ARequestFromTheCommandLineToItsReceipts) {
   EXPECT_THAT(shown.err, HasSubstr("tokens     3"));
   EXPECT_THAT(harness_->ListErasureRequests("t", {}, {})->items, SizeIs(0));
   const Json made = LetheJson({"erasure", "request", "--subject", "subject-17", "--yes", "--source",
-                               "opendsr", "--regulation", "gdpr", "--controller-id", "controller-1",
+                               "portal", "--regulation", "gdpr", "--controller-id", "controller-1",
                                "--received", "2026-11-01T00:00:00Z", "--callback",
                                "https://a.example/", "--idempotency-key", "key-1"});
   EXPECT_EQ(made["state"], "pending");
   EXPECT_EQ(made["regulation"], "gdpr");
-  EXPECT_EQ(made["source"], "opendsr");
+  EXPECT_EQ(made["source"], "portal");
   EXPECT_EQ(made["controller_id"], "controller-1");
   const std::string id = made["id"];
   const Json again = LetheJson({"erasure", "request", "--subject", "subject-17", "--yes",
-                                "--source", "opendsr", "--regulation", "gdpr", "--controller-id",
+                                "--source", "portal", "--regulation", "gdpr", "--controller-id",
                                 "controller-1", "--received", "2026-11-01T00:00:00Z", "--callback",
                                 "https://a.example/", "--idempotency-key", "key-1"});
   EXPECT_EQ(again["id"], id);
