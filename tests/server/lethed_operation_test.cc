@@ -283,15 +283,25 @@ TEST_F(LethedOperationTest, AStopEndsInItsTimeWhateverRuns) {
 // A client over HTTP that takes nothing of its answers, and one over gRPC that does not go on: the
 // time is for both of them together.
 TEST_F(LethedOperationTest, NobodyMakesAStopWaitForOneAfterTheOther) {
-  Daemon daemon(folder_.path(), With({"--drain-timeout", "5s", "--http-listen", "127.0.0.1:0"}));
+  Daemon daemon(folder_.path(), With({"--drain-timeout", "5s", "--http-listen", "127.0.0.1:0",
+                                      "--log-level", "debug"}));
   const auto channel = daemon.Connect();
   MakeMemory(channel);
   const auto serving = daemon.WaitForLines("serving_http", 1);
   ASSERT_EQ(serving.size(), 1u);
   http::Wire reader(serving[0]["port"].get<uint16_t>());
-  for (int i = 0; i < 200; ++i) {
+  // 80 MiB of answers, more than sockets buffer.
+  for (int i = 0; i < 800; ++i) {
     ASSERT_TRUE(reader.Send(http::RequestText("GET", "/openapi.json")));
   }
+  // Until no answer more can be written.
+  size_t answered = 0;
+  const absl::Time end = absl::Now() + absl::Seconds(20);
+  do {
+    answered = daemon.Lines("call").size();
+    absl::SleepFor(absl::Milliseconds(300));
+  } while ((answered == 0 || answered < daemon.Lines("call").size()) && absl::Now() < end);
+  ASSERT_LT(answered, 800u);
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   grpc::CompletionQueue queue;
