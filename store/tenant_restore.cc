@@ -91,7 +91,7 @@ class Restorer {
   absl::Status SetKeys();
   absl::Status DestroyLostKeys();
 
-  const int64_t held_back_until_;  // open requests, where holds are lost
+  const int64_t held_back_until_;  // open requests
   TenantFile file_;
   std::unique_ptr<TenantVault> vault_;
   KeyStore& keys_;
@@ -203,8 +203,8 @@ absl::Status Restorer::EndCases() {
   const CaseCounts& ever = anchor_.head().cases;
   report_.cases_lost = {.requests = ever.requests - std::min(ever.requests, report_.cases.requests),
                         .holds = ever.holds - std::min(ever.holds, report_.cases.holds)};
-  // What they kept is kept by nobody until somebody places them again.
-  if (report_.cases_lost.holds == 0) return absl::OkStatus();
+  // What lost holds kept is kept by nobody until somebody places them again. Not only where the
+  // counts say so: those of a restore that is repeated do not, and its copy has the old times.
   return CaseTable::HoldBack(database, held_back_until_);
 }
 

@@ -18,13 +18,15 @@ constexpr int kTilesInLevels = 8;  // a tile is eight levels of the tree high
 
 constexpr char kBytes[] = "application/octet-stream";
 // A full tile never changes; all else may have grown by the next call.
-constexpr char kForEver[] = "public, max-age=31536000, immutable";
 constexpr char kNow[] = "no-cache";
+constexpr char kForEver[] = "public, max-age=31536000, immutable";
+// Where it took credentials to get it, nobody else may be given it by a proxy.
+constexpr char kForEverByCaller[] = "private, max-age=31536000, immutable";
 
 struct Answer {
   std::string body;
   const char* type = kPlainText;
-  const char* cache = kNow;
+  bool for_ever = false;
 };
 
 // What the calls read.
@@ -67,7 +69,7 @@ absl::StatusOr<Answer> Tile(const Source& source, const HttpRequest& request) {
     return absl::NotFoundError("the log has no such tile");
   }
   const uint64_t first = tile.index * audit::kTileWidth;
-  Answer answer{.type = kBytes, .cache = tile.width == audit::kTileWidth ? kForEver : kNow};
+  Answer answer{.type = kBytes, .for_ever = tile.width == audit::kTileWidth};
   if (parsed.entries) {
     LETHE_RETURN_IF_ERROR(
         log->Entries(first, first + width - 1, [&](const audit::ExportEntry& entry) {
@@ -94,21 +96,23 @@ void Add(Router& router,
          const std::string& type,
          absl::StatusOr<Answer> (*answer)(const Source&, const HttpRequest&)) {
   const std::string pattern = "/v1/tenants/{tenant}/log/" + rest;
-  router.Add({.method = "GET",
-              .pattern = pattern,
-              .operation = absl::StrCat("GET ", pattern, open ? ", public" : ""),
-              .summary = summary,
-              .schemas = {.answer_type = type},
-              .handler = [service, answer](const HttpRequest& request,
-                                           HttpCall& call) -> absl::StatusOr<HttpResponse> {
-                LETHE_RETURN_IF_ERROR(call.Admit(request.Variable("tenant"), ""));
-                LETHE_ASSIGN_OR_RETURN(
-                    Answer found,
-                    answer(Source{service, call.options(), request.Variable("tenant")}, request));
-                return HttpResponse{.type = found.type,
-                                    .body = std::move(found.body),
-                                    .headers = {{"Cache-Control", found.cache}}};
-              }});
+  router.Add(
+      {.method = "GET",
+       .pattern = pattern,
+       .operation = absl::StrCat("GET ", pattern, open ? ", public" : ""),
+       .summary = summary,
+       .schemas = {.answer_type = type},
+       .handler = [service, open, answer](const HttpRequest& request,
+                                          HttpCall& call) -> absl::StatusOr<HttpResponse> {
+         LETHE_RETURN_IF_ERROR(call.Admit(request.Variable("tenant"), ""));
+         LETHE_ASSIGN_OR_RETURN(
+             Answer found,
+             answer(Source{service, call.options(), request.Variable("tenant")}, request));
+         const char* const cache = !found.for_ever ? kNow : open ? kForEver : kForEverByCaller;
+         return HttpResponse{.type = found.type,
+                             .body = std::move(found.body),
+                             .headers = {{"Cache-Control", cache}}};
+       }});
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <set>
+#include <string>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -25,6 +27,7 @@ namespace {
 
 // Until it is tried again, where no connection can be taken.
 constexpr int kAgainMs = 100;
+constexpr int kUserTimeoutMs = 20 * 1000;
 constexpr absl::Duration kBetweenLines = absl::Seconds(10);
 
 bool IsWithoutMeans(int error) {
@@ -44,6 +47,9 @@ int ListenAt(const sockaddr* address, socklen_t size, FileDescriptor& socket) {
   // server could take half of the connections.
   Set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (address->sa_family == AF_INET6) Set(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  // As gRPC's own listener: a connection ends whose peer takes nothing for so long. Accepted
+  // sockets have it from this one.
+  Set(socket.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
   if (::bind(socket.get(), address, size) != 0) return errno;
   return ::listen(socket.get(), SOMAXCONN) == 0 ? 0 : errno;
 }
@@ -99,8 +105,12 @@ absl::Status ConnectionAcceptor::ListenOn(const std::string& host, const std::st
   const auto free = absl::MakeCleanup([found] { ::freeaddrinfo(found); });
   // Of a name with several addresses the machine may lack some, IPv6 most of all.
   int lacking = EADDRNOTAVAIL;
+  std::set<std::string> seen;  // a hosts file may name an address twice
   for (const addrinfo* next = found; next != nullptr; next = next->ai_next) {
     if (next->ai_family != AF_INET && next->ai_family != AF_INET6) continue;
+    if (!seen.emplace(reinterpret_cast<const char*>(next->ai_addr), next->ai_addrlen).second) {
+      continue;
+    }
     if (port_ != 0) SetPort(next->ai_addr, port_);
     FileDescriptor listener;
     const int error = ListenAt(next->ai_addr, next->ai_addrlen, listener);

@@ -111,10 +111,10 @@ class RawService : public Base {
     ByteBuffer bytes;
     {
       const PeerWatch::Wait waiting = std::move(wait);  // not for what follows
-      if (!stream.Read(&bytes)) {
-        LETHE_RETURN_IF_ERROR(waiting.status());
-        return absl::CancelledError("no request arrived");
-      }
+      const bool arrived = stream.Read(&bytes);
+      // Also of one that arrived: the peer is told that it did not.
+      LETHE_RETURN_IF_ERROR(waiting.status());
+      if (!arrived) return absl::CancelledError("no request arrived");
     }
     return ParseMessage(bytes, request);
   }

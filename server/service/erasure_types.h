@@ -37,9 +37,9 @@ struct ErasureOptions {
   int attempts = 60;
   absl::Duration first_retry = absl::Seconds(1);
   absl::Duration longest_retry = absl::Hours(1);
-  // After a restore that lost holds no open request is worked on for so long, so that the holds can
-  // be placed again first.
-  absl::Duration after_lost_holds = absl::Hours(24);
+  // After a restore no open request is worked on for so long, so that holds that were lost can be
+  // placed again first.
+  absl::Duration after_restore = absl::Hours(24);
   // Asked for each callback address of a new request: INVALID_ARGUMENT, which says what is wrong
   // without repeating it, for one that will never be called. Null: all are taken, and who delivers
   // judges them.

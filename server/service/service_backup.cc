@@ -301,7 +301,7 @@ absl::StatusOr<RestoreReply> Service::PutBack(const audit::BackupManifest& manif
                                                  .keys = options_.tenant.keys,
                                                  .expected_name = manifest.tenant};
   const int64_t held_back_until =
-      NowMicros() + absl::ToInt64Microseconds(options_.tenant.erasures.after_lost_holds);
+      NowMicros() + absl::ToInt64Microseconds(options_.tenant.erasures.after_restore);
   const absl::Status replaced =
       directory_->ReplaceTenant(manifest.tenant, [&](const std::string& folder) -> absl::Status {
         const std::string path = absl::StrCat(folder, "/tenant.db");

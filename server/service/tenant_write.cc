@@ -19,7 +19,7 @@ namespace lethe::service {
 namespace {
 
 // Tokens that are appended before it is asked whether anybody waits for the call. Each part costs
-// the proof of a state, so where they take little time there are few.
+// the proof of a state, whose cost hardly depends on the part, so they are never smaller than this.
 constexpr size_t kFirstPart = 256;
 constexpr absl::Duration kShort = absl::Milliseconds(50);
 constexpr absl::Duration kLong = absl::Seconds(1);
@@ -39,7 +39,7 @@ absl::Status AppendInParts(MemoryState& state,
     if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
     const absl::Duration took = absl::Now() - begin;
     if (took < kShort) part *= 4;
-    if (took > kLong) part = std::max<size_t>(1, part / 4);
+    if (took > kLong) part = std::max(kFirstPart, part / 4);
     tokens = tokens.subspan(count);
   }
   return absl::OkStatus();

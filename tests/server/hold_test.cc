@@ -345,6 +345,24 @@ TEST(HoldTest, WhereNobodyPlacesThemAgainTheRequestsGoOnAfterADay) {
   EXPECT_EQ(service.Get(waits).state, ErasureState::kCompleted);
 }
 
+// The second one has nothing to count, and must not let the requests go all the same.
+TEST(HoldTest, ARestoreThatIsRepeatedHoldsTheRequestsBackToo) {
+  ErasureHarness service;
+  ErasureRequestInput later = service.InputFor({service.Raw(kBert)});
+  later.start_time = service.now() + absl::Hours(1);
+  const std::string waits = service.Ask(later);
+  const BackupCopy copy = TakeBackup(service);
+  service.Hold(kBert);
+  ASSERT_THAT(PutBack(service, copy, /*replace=*/true), IsOk());
+  const auto again = PutBack(service, copy, /*replace=*/true);
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ(again->holds_lost, 0u);
+  service.Pass(absl::Hours(23));
+  service.Run();
+  EXPECT_EQ(service.Get(waits).state, ErasureState::kPending);
+  EXPECT_EQ(Tokens(service, "m1"), 7u);
+}
+
 // Ended after the backup, with a key that callbacks or receipts still need: they end as they did.
 TEST(HoldTest, ARestoreBringsBackNoRequestThatHasEnded) {
   ErasureHarness service;

@@ -29,9 +29,9 @@ class LogHttpTest : public testing::Test {
     service_.MakeMemory("m");
     Serve();
   }
-  void Serve() {
+  void Serve(bool open = true) {
     server_ = std::make_unique<HttpListener>(HttpOptions{.host = "127.0.0.1"});
-    AddLogRoutes(&*service_, /*open=*/true, server_->routes());
+    AddLogRoutes(&*service_, open, server_->routes());
     ASSERT_THAT(server_->Start(), IsOk());
   }
   void ForgetSome(int count) {
@@ -46,6 +46,15 @@ class LogHttpTest : public testing::Test {
   Harness service_;
   std::unique_ptr<HttpListener> server_;
 };
+
+// What took credentials to get must not be given to others by a proxy in between.
+TEST_F(LogHttpTest, ATileThatIsNotForEverybodyIsKeptByItsCallerAlone) {
+  ForgetSome(128);
+  EXPECT_EQ(Log("tile/0/000").headers.at("cache-control"), "public, max-age=31536000, immutable");
+  Serve(/*open=*/false);
+  EXPECT_EQ(Log("tile/0/000").headers.at("cache-control"), "private, max-age=31536000, immutable");
+  EXPECT_EQ(Log("checkpoint").headers.at("cache-control"), "no-cache");
+}
 
 // From keys, checkpoint and tiles alone, as a monitor would.
 TEST_F(LogHttpTest, TilesLeadToTheSignedRoot) {
