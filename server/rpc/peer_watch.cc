@@ -78,7 +78,7 @@ absl::StatusOr<PeerWatch::Wait> PeerWatch::ForRequest(grpc::ServerContextBase* c
 
 PeerWatch::Wait PeerWatch::Add(Clock::time_point due, Entry entry) {
   const auto added = entries_.emplace(due, std::move(entry));
-  if (added == entries_.begin()) changed_.notify_all();
+  if (due < looks_at_) changed_.notify_all();
   return Wait(this, added);
 }
 
@@ -118,11 +118,12 @@ void PeerWatch::Run() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const auto first = std::find_if(entries_.begin(), entries_.end(),
                                     [](const auto& known) { return known.second.ended.ok(); });
     if (first == entries_.end()) {
+      looks_at_ = Clock::time_point::max();
       changed_.wait(lock);
     } else if (Clock::now() < first->first) {
-      // The entry may be gone before the wait is over.
-      const Clock::time_point due = first->first;
-      changed_.wait_until(lock, due);
+      looks_at_ = first->first;  // a copy: the entry may be gone before the wait is over
+      const Clock::time_point until = looks_at_;
+      changed_.wait_until(lock, until);
     } else if (first->second.request) {
       End(first->second,
           absl::DeadlineExceededError(absl::StrCat("the request did not arrive within ",

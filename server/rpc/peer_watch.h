@@ -101,6 +101,10 @@ class PeerWatch {
   // Of requests that were not ended.
   size_t requests_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, size_t, std::less<>> requests_of_ ABSL_GUARDED_BY(mutex_);
+  // When the thread looks by itself, perhaps for a call that is gone. Only what is due before that
+  // wakes it: on an idle server every call is the first that is due, and to wake a thread for each
+  // costs more than the rest of the watch.
+  Clock::time_point looks_at_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::min();
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: it uses the rest
 };
