@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
@@ -15,6 +17,53 @@ namespace lethe::program {
 namespace {
 
 constexpr size_t kMaxBytes = size_t{1} << 20;
+// The library nests a table for each dot of a key, without a bound of its own, and ends them by
+// recursion: some 40,000 use up a stack of 8 MiB.
+constexpr size_t kMaxDots = 4096;
+
+// Past the text that begins at `at` with a quote. One that is never closed ends with its line, or
+// with the file.
+size_t EndOfText(absl::string_view toml, size_t at) {
+  const char quote = toml[at];
+  const std::string three(3, quote);
+  const bool lines = absl::StartsWith(toml.substr(at), three);
+  for (at += lines ? 3 : 1; at < toml.size(); ++at) {
+    if (quote == '"' && toml[at] == '\\') {
+      ++at;
+    } else if (!lines && (toml[at] == quote || toml[at] == '\n')) {
+      return toml[at] == quote ? at + 1 : at;
+    } else if (lines && absl::StartsWith(toml.substr(at), three)) {
+      at += 3;
+      // Two more can be the last characters of the text.
+      for (int more = 0; more < 2 && at < toml.size() && toml[at] == quote; ++more) ++at;
+      return at;
+    }
+  }
+  return toml.size();
+}
+
+// Dots outside of texts and comments: of keys, and of some numbers.
+absl::Status CheckDots(const std::string& path, absl::string_view toml) {
+  size_t dots = 0;
+  for (size_t at = 0; at < toml.size();) {
+    const char c = toml[at];
+    if (c == '"' || c == '\'') {
+      at = EndOfText(toml, at);
+      continue;
+    }
+    if (c == '#') {
+      at = std::min(toml.find('\n', at), toml.size());
+      continue;
+    }
+    if (c == '.' && ++dots > kMaxDots) {
+      const auto line = 1 + std::count(toml.begin(), toml.begin() + at, '\n');
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ":", line, ": keys with more than ", kMaxDots, " dots in all"));
+    }
+    ++at;
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckOwner(const struct stat& status, const std::string& path) {
   if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
@@ -51,6 +100,7 @@ absl::StatusOr<TomlFile> TomlFile::Read(const std::string& path, Access access) 
 }
 
 absl::StatusOr<TomlFile> TomlFile::Parse(const std::string& path, absl::string_view text) {
+  LETHE_RETURN_IF_ERROR(CheckDots(path, text));
   // toml++ reports by exceptions; none leaves this function.
   try {
     return TomlFile(path, toml::parse(std::string_view(text.data(), text.size()), path));

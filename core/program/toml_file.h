@@ -1,5 +1,6 @@
-// A settings file in TOML, read strictly: at most 1 MiB, a regular file, valid UTF-8, no key twice;
-// and errors that say where. Which keys there may be, and what they mean, is the caller's.
+// A settings file in TOML, read strictly: at most 1 MiB, a regular file, valid UTF-8, no key twice,
+// keys with at most 4,096 dots in all; and errors that say where. Which keys there may be, and what
+// they mean, is the caller's.
 //
 //     LETHE_ASSIGN_OR_RETURN(const TomlFile file, TomlFile::Read(path));
 //     LETHE_RETURN_IF_ERROR(file.OnlyKeys(file.root(), {"name", "role"}));

@@ -57,6 +57,25 @@ TEST(TomlFile, ErrorsSayWhere) {
   EXPECT_FALSE(absl::StrContains(bad.status().message(), "hunter2")) << bad.status();
 }
 
+TEST(TomlFile, KeysOfMoreDotsThanAStackTakesAreRefused) {
+  std::string deep = "a";
+  for (int i = 0; i < 200000; ++i) deep += ".a";
+  for (const std::string& text :
+       {"b = 1\n" + deep + " = 1\n", "b = 1\n[" + deep + "]\n",
+        // What stands before it hides nothing: texts end where the format says.
+        "b = 1\nc = {d = \"\"\"x\"\"\"\"\", " + deep + " = 1}\n",
+        "b = 'its' # \"\nc = {d = \"\\\"\", " + deep + " = 1}\n"}) {
+    const auto refused = TomlFile::Parse("f.toml", text);
+    ASSERT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(absl::StartsWith(refused.status().message(), "f.toml:2: ")) << refused.status();
+  }
+  const std::string dots(5000, '.');
+  const auto file =
+      TomlFile::Parse("f.toml", "a = \"\\\"" + dots + "\"\nb = '" + dots + "'\nc = \"\"\"\n'\"" +
+                                    dots + "\"\"\"\nd = '''" + dots + "'''\n# " + dots + "\n");
+  EXPECT_TRUE(file.ok()) << file.status();
+}
+
 TEST(TomlFile, AFileOfSecretsIsItsOwnersAlone) {
   std::string folder = (std::filesystem::temp_directory_path() / "lethe-toml-XXXXXX").string();
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
