@@ -83,8 +83,7 @@ struct Config {
 
 // What no option can say by itself. INVALID_ARGUMENT begins with the flag: an address that needs
 // TLS and access control and has them not, half of the files of TLS, what is for HTTP where that is
-// not served. Whether the machine can keep
-// the limits is TenantLimits's to say (limits.h).
+// not served. Whether the machine can keep the limits is for limits.h to say.
 absl::Status Validate(const Config& config);
 
 struct HostPort {

@@ -15,7 +15,7 @@
 namespace lethe::server {
 namespace {
 
-// For sockets, exports, the log, the keys and what libraries open.
+// For exports, the log, the keys and what libraries open.
 constexpr uint64_t kOtherFiles = 128;
 constexpr uint64_t kMostTenants = 1000;  // by default
 constexpr uint64_t kLeastConnections = 16;
@@ -31,6 +31,8 @@ std::optional<uint64_t> NumberIn(const std::string& path) {
   if (!(file >> number)) return std::nullopt;
   return number;
 }
+
+uint64_t Less(uint64_t from, uint64_t taken) { return from > taken ? from - taken : 0; }
 
 // The least limit of the folder and those above it, down from `mount`.
 uint64_t LeastIn(const std::string& mount, std::string group, const std::string& file) {
@@ -94,6 +96,7 @@ uint64_t MemoryOfMachine(const std::string& root) {
 absl::StatusOr<service::RegistryLimits> TenantLimits(std::optional<uint64_t> max_open_tenants,
                                                      std::optional<uint64_t> memory_limit,
                                                      uint64_t open_files,
+                                                     uint64_t http_connections,
                                                      uint64_t memory) {
   service::RegistryLimits limits;
   const uint64_t by_default =
@@ -102,12 +105,13 @@ absl::StatusOr<service::RegistryLimits> TenantLimits(std::optional<uint64_t> max
   if (tenants == 0) {
     return absl::InvalidArgumentError("--max-open-tenants: must be at least 1");
   }
-  const uint64_t room = open_files > kOtherFiles ? open_files - kOtherFiles : 0;
+  const uint64_t others = kOtherFiles + http_connections + kLeastConnections;
+  const uint64_t room = Less(open_files, others);
   if (max_open_tenants.has_value() && tenants > room / service::kDescriptorsPerTenant) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--max-open-tenants: ", tenants, " tenants need ", service::kDescriptorsPerTenant,
-        " open files each and the server ", kOtherFiles, " more, and this process may open ",
-        open_files, "; give at most ", room / service::kDescriptorsPerTenant,
+        " open files each and the server ", others, " more, and this process may open ", open_files,
+        "; give at most ", room / service::kDescriptorsPerTenant,
         ", or raise the hard limit (ulimit -Hn, LimitNOFILE=)"));
   }
   limits.max_open = static_cast<size_t>(tenants);
@@ -124,20 +128,26 @@ absl::StatusOr<service::RegistryLimits> TenantLimits(std::optional<uint64_t> max
 }
 
 absl::StatusOr<size_t> ConnectionLimit(std::optional<uint64_t> max_connections,
-                                       uint64_t open_files) {
+                                       uint64_t open_files,
+                                       uint64_t http_connections,
+                                       uint64_t open_tenants) {
+  // Whoever connects needs no credentials for it: he must not take the files that tenants need.
+  const uint64_t others =
+      kOtherFiles + http_connections + open_tenants * service::kDescriptorsPerTenant;
+  const uint64_t room = Less(open_files, others);
   if (!max_connections.has_value()) {
     return static_cast<size_t>(
-        std::clamp<uint64_t>(open_files / 8, kLeastConnections, kMostConnections));
+        std::clamp(std::min(open_files / 8, room), kLeastConnections, kMostConnections));
   }
-  const uint64_t room = open_files > kOtherFiles ? open_files - kOtherFiles : 0;
   if (*max_connections == 0) {
     return absl::InvalidArgumentError("--max-connections: must be at least 1");
   }
   if (*max_connections > room) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--max-connections: each needs an open file and the server ", kOtherFiles,
-                     " more, and this process may open ", open_files, "; give at most ", room,
-                     ", or raise the hard limit (ulimit -Hn, LimitNOFILE=)"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--max-connections: each needs an open file, ", open_tenants, " tenants and the server ",
+        others, " more, and this process may open ", open_files, "; give at most ", room,
+        ", or fewer tenants (--max-open-tenants), or raise the hard limit (ulimit -Hn, "
+        "LimitNOFILE=)"));
   }
   return static_cast<size_t>(*max_connections);
 }

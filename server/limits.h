@@ -30,15 +30,20 @@ uint64_t MemoryOfMachine(const std::string& root = "");
 // Limits for so many files and bytes. Where the settings are absent: half of the files go to
 // tenants, 1,000 tenants at most; half of the memory to what they hold. Refused: no tenant at all,
 // more tenants than there are files for, less than 64 MiB, more memory than there is.
+// `http_connections`: how many the HTTP server takes, 0 where there is none.
 absl::StatusOr<service::RegistryLimits> TenantLimits(std::optional<uint64_t> max_open_tenants,
                                                      std::optional<uint64_t> memory_limit,
                                                      uint64_t open_files,
+                                                     uint64_t http_connections,
                                                      uint64_t memory);
 
 // Connections of gRPC that are served at a time: what is asked for, or an eighth of the open files,
-// 16 to 4,096. Refused: none, and more than there are files for.
+// 16 to 4,096 and not more than so many open tenants leave. Refused: none, and more than they
+// leave.
 absl::StatusOr<size_t> ConnectionLimit(std::optional<uint64_t> max_connections,
-                                       uint64_t open_files);
+                                       uint64_t open_files,
+                                       uint64_t http_connections,
+                                       uint64_t open_tenants);
 
 }  // namespace lethe::server
 

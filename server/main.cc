@@ -305,11 +305,14 @@ int Main(const std::vector<std::string>& arguments) {
   const Config& config = command_line->config;
   // What can be known of the settings without touching the data.
   const uint64_t open_files = RaiseOpenFiles();
+  const uint64_t http_connections =
+      config.http_listen.empty() ? 0 : http::HttpOptions().max_connections;
   const absl::StatusOr<service::RegistryLimits> limits =
-      TenantLimits(config.max_open_tenants, config.memory_limit, open_files, MemoryOfMachine());
+      TenantLimits(config.max_open_tenants, config.memory_limit, open_files, http_connections,
+                   MemoryOfMachine());
   if (!limits.ok()) return UsageError(AtOrigin(limits.status(), *command_line));
   const absl::StatusOr<size_t> max_connections =
-      ConnectionLimit(config.max_connections, open_files);
+      ConnectionLimit(config.max_connections, open_files, http_connections, limits->max_open);
   if (!max_connections.ok()) return UsageError(AtOrigin(max_connections.status(), *command_line));
   absl::StatusOr<std::unique_ptr<Guard>> guard = Guard::Read(config);
   if (!guard.ok()) return UsageError(AtOrigin(guard.status(), *command_line));

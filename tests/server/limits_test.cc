@@ -81,39 +81,60 @@ TEST(LimitsTest, MemoryIsThatOfTheSmallestGroup) {
 }
 
 TEST(LimitsTest, NonsenseIsRefusedAndDefaultsFitTheMachine) {
-  const auto usual = TenantLimits({}, {}, 1 << 20, 8 * kGiB);
+  const auto usual = TenantLimits({}, {}, 1 << 20, 0, 8 * kGiB);
   ASSERT_THAT(usual, IsOk());
   EXPECT_EQ(usual->max_open, 1000u);
   EXPECT_EQ(usual->max_bytes, 4 * kGiB);
-  const auto small = TenantLimits({}, {}, 1024, kGiB);
+  const auto small = TenantLimits({}, {}, 1024, 0, kGiB);
   ASSERT_THAT(small, IsOk());
   EXPECT_EQ(small->max_open, 1024 / 2 / service::kDescriptorsPerTenant);
-  EXPECT_EQ(TenantLimits({}, {}, 10, 1024)->max_open, 1u);
-  const auto given = TenantLimits(16, 2 * kGiB, 1024, 8 * kGiB);
+  EXPECT_EQ(TenantLimits({}, {}, 10, 0, 1024)->max_open, 1u);
+  const auto given = TenantLimits(16, 2 * kGiB, 1024, 0, 8 * kGiB);
   ASSERT_THAT(given, IsOk());
   EXPECT_EQ(given->max_open, 16u);
   EXPECT_EQ(given->max_bytes, 2 * kGiB);
 
-  EXPECT_THAT(TenantLimits(0, {}, 1024, kGiB), Fails(kInvalid, "--max-open-tenants"));
-  const auto many = TenantLimits(5000, {}, 1024, kGiB);
+  EXPECT_THAT(TenantLimits(0, {}, 1024, 0, kGiB), Fails(kInvalid, "--max-open-tenants"));
+  const auto many = TenantLimits(5000, {}, 1024, 0, kGiB);
   EXPECT_THAT(many, Fails(kInvalid, "--max-open-tenants"));
-  EXPECT_NE(std::string(many.status().message()).find("give at most 112"), std::string::npos)
+  EXPECT_NE(std::string(many.status().message()).find("give at most 110"), std::string::npos)
       << many.status();
-  EXPECT_THAT(TenantLimits(112, {}, 1024, kGiB), IsOk());
-  EXPECT_THAT(TenantLimits(113, {}, 1024, kGiB), Fails(kInvalid, "--max-open-tenants"));
-  EXPECT_THAT(TenantLimits(1, {}, 100, kGiB), Fails(kInvalid, "--max-open-tenants"));
-  EXPECT_THAT(TenantLimits({}, 1024, 1024, kGiB), Fails(kInvalid, "--memory-limit"));
-  EXPECT_THAT(TenantLimits({}, kGiB + 1, 1024, kGiB), Fails(kInvalid, "--memory-limit"));
+  EXPECT_THAT(TenantLimits(110, {}, 1024, 0, kGiB), IsOk());
+  EXPECT_THAT(TenantLimits(111, {}, 1024, 0, kGiB), Fails(kInvalid, "--max-open-tenants"));
+  EXPECT_THAT(TenantLimits(1, {}, 100, 0, kGiB), Fails(kInvalid, "--max-open-tenants"));
+  EXPECT_THAT(TenantLimits({}, 1024, 1024, 0, kGiB), Fails(kInvalid, "--memory-limit"));
+  EXPECT_THAT(TenantLimits({}, kGiB + 1, 1024, 0, kGiB), Fails(kInvalid, "--memory-limit"));
 }
 
 TEST(LimitsTest, ConnectionsLeaveFilesForTheRest) {
-  EXPECT_EQ(*ConnectionLimit({}, 1 << 20), 4096u);
-  EXPECT_EQ(*ConnectionLimit({}, 1024), 128u);
-  EXPECT_EQ(*ConnectionLimit({}, 64), 16u);
-  EXPECT_EQ(*ConnectionLimit(10000, 1 << 20), 10000u);
-  EXPECT_THAT(ConnectionLimit(0, 1024), Fails(kInvalid, "--max-connections"));
-  EXPECT_THAT(ConnectionLimit(897, 1024), Fails(kInvalid, "--max-connections"));
-  EXPECT_THAT(ConnectionLimit(896, 1024), IsOk());
+  EXPECT_EQ(*ConnectionLimit({}, 1 << 20, 256, 1000), 4096u);
+  EXPECT_EQ(*ConnectionLimit({}, 1024, 0, 64), 128u);
+  EXPECT_EQ(*ConnectionLimit({}, 64, 0, 4), 16u) << "the least, whatever is left";
+  EXPECT_EQ(*ConnectionLimit(10000, 1 << 20, 0, 1000), 10000u);
+  EXPECT_THAT(ConnectionLimit(0, 1024, 0, 10), Fails(kInvalid, "--max-connections"));
+  const uint64_t left = 1024 - 128 - 256 - 10 * service::kDescriptorsPerTenant;
+  EXPECT_THAT(ConnectionLimit(left, 1024, 256, 10), IsOk());
+  EXPECT_THAT(ConnectionLimit(left + 1, 1024, 256, 10), Fails(kInvalid, "--max-connections"));
+}
+
+// Strangers connect; tenants that are told to be open must find files for it all the same.
+TEST(LimitsTest, TenantsConnectionsAndTheRestFitTogether) {
+  for (const uint64_t files : {uint64_t{1024}, uint64_t{4096}, uint64_t{65536}}) {
+    for (const uint64_t http : {uint64_t{0}, uint64_t{256}}) {
+      const uint64_t most = (files - 128 - http - 16) / service::kDescriptorsPerTenant;
+      for (const std::optional<uint64_t> tenants :
+           {std::optional<uint64_t>(), std::optional<uint64_t>(most)}) {
+        const auto limits = TenantLimits(tenants, {}, files, http, kGiB);
+        ASSERT_THAT(limits, IsOk()) << files;
+        const auto connections = ConnectionLimit({}, files, http, limits->max_open);
+        ASSERT_THAT(connections, IsOk()) << files;
+        EXPECT_LE(limits->max_open * service::kDescriptorsPerTenant + *connections + http + 128,
+                  files);
+      }
+      EXPECT_THAT(TenantLimits(most + 1, {}, files, http, kGiB),
+                  Fails(kInvalid, "--max-open-tenants"));
+    }
+  }
 }
 
 }  // namespace
