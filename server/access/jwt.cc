@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "audit/encoding.h"
 #include "audit/hash.h"
 #include "core/base/status_macros.h"
+#include "server/access/base64_url.h"
 #include "server/access/strict_json.h"
 
 namespace lethe::access {
@@ -29,17 +29,6 @@ constexpr double kMaxNumericDate = 1e12;
 
 absl::Status Refused(absl::string_view why) {
   return absl::UnauthenticatedError(absl::StrCat("token: ", why));
-}
-
-// base64url without padding, as RFC 7515 wants it; nullopt for any other character, which a lenient
-// reader would skip.
-std::optional<std::string> Decode(absl::string_view part) {
-  const bool plain = std::all_of(part.begin(), part.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
-  });
-  std::string bytes;
-  if (!plain || !absl::WebSafeBase64Unescape(part, &bytes)) return std::nullopt;
-  return bytes;
 }
 
 // The text of a member; nullopt when there is none, or it is of another kind.
@@ -150,7 +139,7 @@ absl::StatusOr<Identity> VerifyJwt(const std::vector<Issuer>& issuers,
   if (parts.size() != 3) return Refused("not in three parts");
   std::array<std::string, 3> decoded;
   for (size_t i = 0; i < decoded.size(); ++i) {
-    std::optional<std::string> bytes = Decode(parts[i]);
+    std::optional<std::string> bytes = DecodeBase64Url(parts[i]);
     if (!bytes.has_value()) return Refused("no base64url");
     decoded[i] = *std::move(bytes);
   }

@@ -80,7 +80,6 @@ std::string ErasureChannel::Problem() const {
 
 ErasureHttp ErasureChannel::HttpOf(service::Service* service) const {
   return {.service = service,
-          .callbacks = &settings_.callbacks,
           .dsr = dsr_.get(),
           .transcend = transcend_.get(),
           .public_url = settings_.public_url};

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "core/base/status_macros.h"
 #include "server/access/strict_json.h"
 
@@ -142,13 +144,13 @@ absl::StatusOr<service::IdentityFormat> ParseFormat(absl::string_view field,
   return absl::InvalidArgumentError(absl::StrCat(field, ": must be raw, sha256, sha1 or md5"));
 }
 
-absl::Status CheckCallback(const ErasureHttp& http,
-                           absl::string_view field,
-                           const std::string& url) {
-  const absl::StatusOr<CallbackUrl> parsed = http.callbacks->Check(url);
-  if (parsed.ok()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": ", std::string(parsed.status().message())));
+absl::Status WithCallbacksNamed(const absl::Status& status, absl::string_view theirs) {
+  absl::string_view rest = status.message();
+  if (!absl::ConsumePrefix(&rest, "callback_urls")) return status;
+  absl::Status renamed(status.code(), absl::StrCat(theirs, rest));
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { renamed.SetPayload(url, payload); });
+  return renamed;
 }
 
 std::string Text(const nlohmann::ordered_json& json) {

@@ -30,7 +30,6 @@ inline constexpr char kCancelErasure[] = "/lethe.v1.ErasureService/CancelErasure
 // All outlive the routes.
 struct ErasureHttp {
   service::Service* service = nullptr;
-  const CallbackPolicy* callbacks = nullptr;
   // Null: nothing is signed, and what must be is not served.
   const DsrKey* dsr = nullptr;
   // Null: what Transcend signs beside its credentials (x-sombra-token) is not looked at.
@@ -84,10 +83,9 @@ absl::StatusOr<const nlohmann::json*> ListField(const nlohmann::json& object,
 absl::StatusOr<service::IdentityFormat> ParseFormat(absl::string_view field,
                                                     absl::string_view text);
 
-// Checks it against the policy; INVALID_ARGUMENT names `field`.
-absl::Status CheckCallback(const ErasureHttp& http,
-                           absl::string_view field,
-                           const std::string& url);
+// What the service said of a request, which calls its addresses callback_urls, in the words of who
+// sent it.
+absl::Status WithCallbacksNamed(const absl::Status& status, absl::string_view theirs);
 
 // JSON in one line; what is no UTF-8 is replaced.
 std::string Text(const nlohmann::ordered_json& json);

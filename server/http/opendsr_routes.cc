@@ -136,17 +136,15 @@ absl::StatusOr<std::vector<service::Identity>> IdentitiesOf(const nlohmann::json
   return WithoutRepetitions(std::move(identities));
 }
 
-absl::StatusOr<std::vector<std::string>> CallbacksOf(const ErasureHttp& http,
-                                                     const nlohmann::json& body) {
+absl::StatusOr<std::vector<std::string>> CallbacksOf(const nlohmann::json& body) {
   LETHE_ASSIGN_OR_RETURN(const nlohmann::json* list, ListField(body, "", "status_callback_urls"));
   std::vector<std::string> urls;
   for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
-    const std::string field = absl::StrCat("status_callback_urls[", i, "]");
     if (!(*list)[i].is_string()) {
-      return absl::InvalidArgumentError(absl::StrCat(field, ": must be a text"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("status_callback_urls[", i, "]: must be a text"));
     }
     urls.push_back((*list)[i].get<std::string>());
-    LETHE_RETURN_IF_ERROR(CheckCallback(http, field, urls.back()));
   }
   return urls;
 }
@@ -185,14 +183,16 @@ absl::StatusOr<HttpResponse> Create(const ErasureHttp& http,
   LETHE_ASSIGN_OR_RETURN(const std::string submitted, TextField(body, "", "submitted_time"));
   LETHE_ASSIGN_OR_RETURN(input.received_time, calls::ParseTime("submitted_time", submitted));
   LETHE_ASSIGN_OR_RETURN(input.identities, IdentitiesOf(body));
-  LETHE_ASSIGN_OR_RETURN(input.callback_urls, CallbacksOf(http, body));
+  LETHE_ASSIGN_OR_RETURN(input.callback_urls, CallbacksOf(body));
   LETHE_RETURN_IF_ERROR(TextField(body, "", "api_version", false).status());
   input.idempotency_key = KeyOf(id);
   input.source = spelling.source;
   input.source_class = kSpellings.front().source;
   input.controller_id = id;
-  LETHE_ASSIGN_OR_RETURN(const ErasureRequestInfo info,
-                         http.service->CreateErasureRequest(input, call.options()));
+  const absl::StatusOr<ErasureRequestInfo> made =
+      http.service->CreateErasureRequest(input, call.options());
+  if (!made.ok()) return WithCallbacksNamed(made.status(), "status_callback_urls");
+  const ErasureRequestInfo& info = *made;
   return Signed(*signer, spelling, 201,
                 {{"controller_id", info.tenant},
                  {"expected_completion_time", ExpectedTime(info)},

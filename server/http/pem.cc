@@ -41,10 +41,16 @@ absl::StatusOr<std::vector<Certificate>> ParseCertificates(const std::string& pa
   return certificates;
 }
 
-absl::StatusOr<PrivateKey> ParsePrivateKey(const std::string& path, const std::string& pem) {
+absl::StatusOr<Key> ParsePublicKey(const std::string& path, const std::string& pem) {
   const Bytes bytes = Over(pem);
-  PrivateKey key(PEM_read_bio_PrivateKey(bytes.get(), nullptr, NoPassphrase, nullptr),
-                 EVP_PKEY_free);
+  Key key(PEM_read_bio_PUBKEY(bytes.get(), nullptr, NoPassphrase, nullptr), EVP_PKEY_free);
+  if (key == nullptr) return WrongPem(path, "no public key in PEM");
+  return key;
+}
+
+absl::StatusOr<Key> ParsePrivateKey(const std::string& path, const std::string& pem) {
+  const Bytes bytes = Over(pem);
+  Key key(PEM_read_bio_PrivateKey(bytes.get(), nullptr, NoPassphrase, nullptr), EVP_PKEY_free);
   if (key == nullptr) return WrongPem(path, "no private key in PEM without a passphrase");
   return key;
 }

@@ -19,7 +19,7 @@ namespace lethe::http {
 inline constexpr size_t kMaxPemBytes = size_t{256} << 10;
 
 using Certificate = std::unique_ptr<X509, decltype(&X509_free)>;
-using PrivateKey = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
+using Key = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 
 // INVALID_ARGUMENT "<path>: <what>"; OpenSSL's own errors are forgotten.
 absl::Status WrongPem(const std::string& path, absl::string_view what);
@@ -28,7 +28,8 @@ absl::Status WrongPem(const std::string& path, absl::string_view what);
 absl::StatusOr<std::vector<Certificate>> ParseCertificates(const std::string& path,
                                                            const std::string& pem);
 // A key without a passphrase.
-absl::StatusOr<PrivateKey> ParsePrivateKey(const std::string& path, const std::string& pem);
+absl::StatusOr<Key> ParsePrivateKey(const std::string& path, const std::string& pem);
+absl::StatusOr<Key> ParsePublicKey(const std::string& path, const std::string& pem);
 
 }  // namespace lethe::http
 

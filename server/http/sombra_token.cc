@@ -1,20 +1,16 @@
 #include "server/http/sombra_token.h"
 
-#include <openssl/bio.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/obj_mac.h>
-#include <openssl/pem.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
 #include "core/base/status_macros.h"
+#include "server/access/base64_url.h"
 #include "server/access/guarded_file.h"
 #include "server/access/strict_json.h"
 #include "server/http/pem.h"
@@ -27,15 +23,6 @@ constexpr size_t kHalfSignature = 48;
 constexpr absl::Duration kSkew = absl::Seconds(30);
 
 absl::Status Refused() { return absl::UnauthenticatedError("no valid token"); }
-
-std::optional<std::string> Decode(absl::string_view part) {
-  const bool plain = std::all_of(part.begin(), part.end(), [](char c) {
-    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
-  });
-  std::string bytes;
-  if (!plain || !absl::WebSafeBase64Unescape(part, &bytes)) return std::nullopt;
-  return bytes;
-}
 
 // A signature is two numbers in a JWT, and in OpenSSL the DER of them.
 std::string ToDer(const std::string& raw) {
@@ -57,15 +44,12 @@ std::string ToDer(const std::string& raw) {
 absl::StatusOr<std::unique_ptr<SombraKey>> SombraKey::Load(const std::string& file) {
   LETHE_ASSIGN_OR_RETURN(const std::string pem,
                          access::ReadGuardedFile(file, kMaxPemBytes, access::Secrecy::kPublic));
-  const std::unique_ptr<BIO, decltype(&BIO_free)> bytes(
-      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), BIO_free);
   std::unique_ptr<SombraKey> key(new SombraKey);
-  key->key_.reset(PEM_read_bio_PUBKEY(bytes.get(), nullptr, nullptr, nullptr));
+  LETHE_ASSIGN_OR_RETURN(key->key_, ParsePublicKey(file, pem));
   char group[32] = {};
-  if (key->key_ == nullptr ||
-      EVP_PKEY_get_group_name(key->key_.get(), group, sizeof group, nullptr) != 1 ||
+  if (EVP_PKEY_get_group_name(key->key_.get(), group, sizeof group, nullptr) != 1 ||
       std::string(group) != SN_secp384r1) {
-    return WrongPem(file, "no public key of P-384 in PEM");
+    return WrongPem(file, "its public key is none of P-384");
   }
   return key;
 }
@@ -74,9 +58,9 @@ absl::Status SombraKey::Verify(const std::string& token, absl::Time now) const {
   if (token.size() > kMaxTokenBytes) return Refused();
   const std::vector<absl::string_view> parts = absl::StrSplit(token, '.');
   if (parts.size() != 3) return Refused();
-  const std::optional<std::string> head = Decode(parts[0]);
-  const std::optional<std::string> body = Decode(parts[1]);
-  const std::optional<std::string> signature = Decode(parts[2]);
+  const std::optional<std::string> head = access::DecodeBase64Url(parts[0]);
+  const std::optional<std::string> body = access::DecodeBase64Url(parts[1]);
+  const std::optional<std::string> signature = access::DecodeBase64Url(parts[2]);
   if (!head.has_value() || !body.has_value() || !signature.has_value() ||
       signature->size() != 2 * kHalfSignature) {
     return Refused();

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/http/pem.h"
 
 namespace lethe::http {
 
@@ -26,7 +27,7 @@ class SombraKey {
  private:
   SombraKey() = default;
 
-  std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key_{nullptr, EVP_PKEY_free};
+  Key key_{nullptr, EVP_PKEY_free};
 };
 
 }  // namespace lethe::http

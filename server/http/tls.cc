@@ -94,7 +94,7 @@ absl::Status TlsContext::Use(const Contents& contents) {
   }
   LETHE_ASSIGN_OR_RETURN(const std::vector<Certificate> chain,
                          ParseCertificates(files_.certificate, contents.certificate));
-  LETHE_ASSIGN_OR_RETURN(const PrivateKey key, ParsePrivateKey(files_.key, contents.key));
+  LETHE_ASSIGN_OR_RETURN(const Key key, ParsePrivateKey(files_.key, contents.key));
 
   const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   if (context == nullptr) return absl::ResourceExhaustedError("TLS: no memory for a context");

@@ -69,8 +69,7 @@ absl::StatusOr<std::vector<service::Identity>> KetchIdentities(const nlohmann::j
   return WithoutRepetitions(std::move(identities));
 }
 
-absl::Status ReadKetchCallbacks(const ErasureHttp& http,
-                                const nlohmann::json& request,
+absl::Status ReadKetchCallbacks(const nlohmann::json& request,
                                 service::ErasureRequestInput& input) {
   LETHE_ASSIGN_OR_RETURN(const nlohmann::json* list, ListField(request, "request.", "callbacks"));
   for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
@@ -81,7 +80,6 @@ absl::Status ReadKetchCallbacks(const ErasureHttp& http,
           absl::StrCat("request.callbacks[", i, "]: must be an object"));
     }
     LETHE_ASSIGN_OR_RETURN(const std::string url, TextField(item, prefix, "url"));
-    LETHE_RETURN_IF_ERROR(CheckCallback(http, absl::StrCat(prefix, "url"), url));
     LETHE_ASSIGN_OR_RETURN(const nlohmann::json* headers, ObjectField(item, prefix, "headers"));
     std::string authorization;
     if (headers != nullptr) {
@@ -127,7 +125,7 @@ absl::StatusOr<HttpResponse> Ketch(const ErasureHttp& http,
   LETHE_ASSIGN_OR_RETURN(const std::string regulation,
                          TextField(*asked, "request.", "regulation", false));
   LETHE_ASSIGN_OR_RETURN(input.identities, KetchIdentities(*asked));
-  LETHE_RETURN_IF_ERROR(ReadKetchCallbacks(http, *asked, input));
+  LETHE_RETURN_IF_ERROR(ReadKetchCallbacks(*asked, input));
   if (const auto submitted = asked->find("submittedTimestamp");
       submitted != asked->end() && !submitted->is_null()) {
     if (!submitted->is_number_integer()) {
@@ -139,8 +137,10 @@ absl::StatusOr<HttpResponse> Ketch(const ErasureHttp& http,
   input.source = kKetch;
   input.controller_id = absl::StrCat(uid, " ", of);
   input.idempotency_key = absl::StrCat("ketch:", uid);
-  LETHE_ASSIGN_OR_RETURN(const ErasureRequestInfo info,
-                         http.service->CreateErasureRequest(input, call.options()));
+  const absl::StatusOr<ErasureRequestInfo> made =
+      http.service->CreateErasureRequest(input, call.options());
+  if (!made.ok()) return WithCallbacksNamed(made.status(), "request.callbacks");
+  const ErasureRequestInfo& info = *made;
   const Json answer = {{"apiVersion", kApi},
                        {"kind", "DeleteResponse"},
                        {"metadata", KetchMetadata(input.controller_id)},

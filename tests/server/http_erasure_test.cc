@@ -187,6 +187,22 @@ TEST_F(HttpErasureTest, OpenDsrFromRequestToSignedCallback) {
   }
 }
 
+// A platform that did not hear our answer asks again; that the list has changed since is no reason
+// to tell it that there is no such request.
+TEST_F(HttpErasureTest, ARepetitionIsAnsweredWhateverTheListSaysNow) {
+  const std::string body = Asked(service::kAnna).dump();
+  ASSERT_EQ(Call("POST", "/v1/opendsr_requests", body).status, 201);
+  End();
+  settings_.callbacks.hosts = {"other.example"};
+  service_.options().tenant.erasures.check_callback =
+      [allowed = settings_.callbacks](const std::string& url) {
+        return allowed.Check(url).status();
+      };
+  service_.Restart();
+  Serve();
+  EXPECT_EQ(Call("POST", "/v1/opendsr_requests", body).status, 201);
+}
+
 TEST_F(HttpErasureTest, OpenDsrUnderEachOfItsNames) {
   const std::vector<std::pair<std::string, std::string>> spellings = {
       {"opendsr", "x-opendsr-"},
@@ -243,7 +259,7 @@ TEST_F(HttpErasureTest, OpenDsrErrorsAreInItsFormAndTellNothing) {
            {"/status_callback_urls/0", "https://Secret.example/",
             "status_callback_urls[0]: its host is not on the server's list"},
            {"/status_callback_urls/0", "ftp://Secret.example/",
-            "status_callback_urls[0]: must begin with https://"},
+            "status_callback_urls[0]: must be an address that begins with https://"},
            {"/extensions/lethe.example/memory", "m1", "extensions.lethe.example.memory: "},
            {"/extensions/lethe.example/tenant", 5, "extensions.lethe.example.tenant: "}}) {
     json asked = Asked("Secret");
@@ -483,6 +499,11 @@ TEST_F(HttpErasureTest, KetchIsAnsweredAndTold) {
   EXPECT_EQ(
       json::parse(Call("POST", "/tenants/t/v1/ketch", asked.dump()).body)["response"]["status"],
       "completed");
+  json elsewhere = asked;
+  elsewhere["metadata"]["uid"] = "another";
+  elsewhere["request"]["callbacks"][0]["url"] = "https://other.example";
+  EXPECT_THAT(Call("POST", "/v1/ketch?tenant=t", elsewhere.dump()).body,
+              HasSubstr("request.callbacks[0]: its host is not on the server's list"));
   for (const auto& [field, value] : std::vector<std::pair<std::string, json>>{
            {"/kind", "AccessRequest"},
            {"/apiVersion", "dsr/v2"},
@@ -493,6 +514,7 @@ TEST_F(HttpErasureTest, KetchIsAnsweredAndTold) {
            {"/request/callbacks/0/headers/X-Other", "a"},
            {"/request/callbacks/0/headers/Authorization", "a\r\nb"}}) {
     json bad = asked;
+    bad["metadata"]["uid"] = "another";
     bad[json::json_pointer(field)] = value;
     EXPECT_EQ(Call("POST", "/v1/ketch?tenant=t", bad.dump()).status, 400) << field;
   }
