@@ -31,6 +31,8 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kAtOnce = 64;
 // After a look at nothing but what has to wait.
 constexpr absl::Duration kShortPause = absl::Milliseconds(10);
+// How long a tenant that has to be opened is waited for: it must not keep the others from theirs.
+constexpr absl::Duration kLook = absl::Seconds(1);
 constexpr size_t kMaxAnswerBytes = size_t{64} << 10;
 constexpr long kGone = 410;
 
@@ -156,7 +158,12 @@ struct CallbackSender::Round {
 };
 
 absl::Duration CallbackSender::SendDue() {
-  const std::vector<service::CallbackDelivery> due = service_->DueCallbacks(kAtOnce);
+  const absl::Time end = absl::Now() + kLook;
+  const std::vector<service::CallbackDelivery> due = service_->DueCallbacks(
+      kAtOnce, {.still_wanted = [this, end] {
+        return stopping() || absl::Now() > end ? absl::CancelledError("its tenant is not open yet")
+                                               : absl::OkStatus();
+      }});
   if (due.empty()) return options_.pause;
   std::map<std::string, Round::Deliveries> by_host;
   for (const service::CallbackDelivery& delivery : due) {
@@ -221,7 +228,11 @@ void CallbackSender::SendTo(const std::string& host,
     // Broken off: it is as if it had not been begun.
     if (stopping() && sent.outcome == service::CallbackOutcome::kFailed) return;
     if (sent.tried) NoteHost(host, sent.host_failed);
-    const absl::Status settled = service_->SettleCallback(*delivery, sent.outcome);
+    const absl::Status settled = service_->SettleCallback(
+        *delivery, sent.outcome, {.still_wanted = [end = absl::Now() + kLook] {
+          return absl::Now() > end ? absl::CancelledError("its tenant is not open any more")
+                                   : absl::OkStatus();
+        }});
     MutexLock lock(round.mutex);
     ++round.sent;
     if (settled.ok()) continue;

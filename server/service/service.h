@@ -244,12 +244,16 @@ class Service {
   // For whoever delivers callbacks, one look at a time: at most about `limit` that are due now.
   // Opens their tenants. Each is settled or postponed before the next look, or it comes again. What
   // cannot be read now comes later.
-  std::vector<CallbackDelivery> DueCallbacks(size_t limit);
+  // While one waits for its tenant to be opened `call.still_wanted` is asked; a tenant that is not
+  // waited for comes later too.
+  std::vector<CallbackDelivery> DueCallbacks(size_t limit, const CallOptions& call = {});
   // It does not come for so long, unless its request changes meanwhile. Nothing is written.
   void PostponeCallback(const CallbackDelivery& delivery, absl::Duration pause);
   // Idempotent. A failed one comes again, after a minute first and six hours at most, until the
   // personal part of its request ends (ErasureOptions::retention).
-  absl::Status SettleCallback(const CallbackDelivery& delivery, CallbackOutcome outcome);
+  absl::Status SettleCallback(const CallbackDelivery& delivery,
+                              CallbackOutcome outcome,
+                              const CallOptions& call = {});
 
   absl::StatusOr<CertificateInfo> GetCertificate(const std::string& tenant,
                                                  const std::string& id,

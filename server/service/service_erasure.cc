@@ -192,14 +192,14 @@ void Service::StopErasures() {
   if (erasures_.joinable()) erasures_.join();
 }
 
-std::vector<CallbackDelivery> Service::DueCallbacks(size_t limit) {
+std::vector<CallbackDelivery> Service::DueCallbacks(size_t limit, const CallOptions& call) {
   std::vector<CallbackDelivery> due;
   for (const ErasureAgenda::Item& item : agenda_->DueCallbacks(NowMicros(), limit)) {
     if (due.size() >= limit) break;
     bool opened = false;
     const absl::Status status = Guarded([&]() -> absl::Status {
       LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kOwn, item.tenant,
-                                                       TenantRegistry::Use::kRead, {}));
+                                                       TenantRegistry::Use::kRead, call));
       opened = true;
       LETHE_ASSIGN_OR_RETURN(std::vector<CallbackDelivery> of_request,
                              turn.tenant->DueCallbacks(item.number));
@@ -224,10 +224,12 @@ void Service::PostponeCallback(const CallbackDelivery& delivery, absl::Duration 
                             NowMicros() + absl::ToInt64Microseconds(pause));
 }
 
-absl::Status Service::SettleCallback(const CallbackDelivery& delivery, CallbackOutcome outcome) {
+absl::Status Service::SettleCallback(const CallbackDelivery& delivery,
+                                     CallbackOutcome outcome,
+                                     const CallOptions& call) {
   const std::string& tenant = delivery.request.tenant;
-  LETHE_ASSIGN_OR_RETURN(const Turn turn,
-                         TakeTurn(WriteTickets::Use::kOwn, tenant, TenantRegistry::Use::kRead, {}));
+  LETHE_ASSIGN_OR_RETURN(
+      const Turn turn, TakeTurn(WriteTickets::Use::kOwn, tenant, TenantRegistry::Use::kRead, call));
   return turn.tenant->SettleCallback(delivery.request.id, delivery.sequence, delivery.url_index,
                                      outcome);
 }

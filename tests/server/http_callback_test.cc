@@ -164,6 +164,37 @@ TEST_F(CallbackTest, ATenantWhoseStoreFailsKeepsNobodyFromTheirs) {
   EXPECT_EQ(Owed(), 0u);
 }
 
+// Its tenant is being opened, for minutes perhaps: neither the others nor a stop wait for that.
+TEST_F(CallbackTest, ATenantThatIsBeingOpenedKeepsNobody) {
+  ASSERT_THAT(service_->CreateTenant("u", {}), IsOk());
+  Receiver receiver;
+  policy_.hosts = {receiver.host()};
+  Owe(receiver.url(), "t");
+  service_.Pass(absl::Seconds(1));
+  Owe(receiver.url(), "u");
+  service::Door door;
+  service_.hooks().before = [&door](const std::string& called) {
+    if (called == "LoadTokens") door.WaitHere();
+    return absl::OkStatus();
+  };
+  service_.Restart();
+  std::thread opening([&] { EXPECT_FALSE(service_.Digest("m1").empty()); });
+  door.WaitUntilSomebodyWaits();
+  const auto sender = Sender();
+  sender->SendDue();
+  EXPECT_THAT(receiver.Take(1), SizeIs(1)) << "that of u";
+  sender->Start();
+  service_.Pass(absl::Minutes(1));
+  sender->Stop();
+  door.Open();
+  opening.join();
+  service_.hooks().before = {};
+  service_.Pass(absl::Minutes(5));
+  Sender()->SendDue();
+  EXPECT_THAT(receiver.Take(2), SizeIs(2));
+  EXPECT_EQ(Owed(), 0u);
+}
+
 TEST_F(CallbackTest, WhatMustBeSignedNeverGoesOutUnsigned) {
   Receiver receiver;
   policy_.hosts = {receiver.host()};
