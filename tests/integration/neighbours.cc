@@ -23,6 +23,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/client.h"
+#include "tests/integration/measure.h"
 #include "tests/integration/server_process.h"
 
 namespace lethe::tests {
@@ -37,20 +38,6 @@ constexpr uint32_t kDimension = 16;
 constexpr size_t kCalmTokens = 3000;
 constexpr size_t kBatch = 5000;
 
-template <typename T>
-T Must(absl::StatusOr<T> result, const std::string& doing) {
-  if (result.ok()) return *std::move(result);
-  std::fprintf(stderr, "neighbours: %s: %s\n", doing.c_str(), result.status().ToString().c_str());
-  std::exit(1);
-}
-
-std::vector<double> RandomNumbers(std::mt19937_64& random, size_t count) {
-  std::normal_distribution<double> normal;
-  std::vector<double> numbers(count);
-  for (double& number : numbers) number = normal(random);
-  return numbers;
-}
-
 void Fill(Client& client, const MemoryName& name, size_t tokens, uint64_t seed) {
   Must(client.CreateMemory(name, {.kernel = client::Kernel::Rbf(0.5 / kDimension),
                                   .capacity = 60,
@@ -61,8 +48,8 @@ void Fill(Client& client, const MemoryName& name, size_t tokens, uint64_t seed) 
   std::vector<Token> batch;
   for (size_t i = 0; i < tokens; ++i) {
     batch.push_back({.id = absl::StrCat("t", i),
-                     .key = RandomNumbers(random, kDimension),
-                     .value = RandomNumbers(random, kDimension),
+                     .key = NormalNumbers(random, kDimension),
+                     .value = NormalNumbers(random, kDimension),
                      .subject = i % 3 == 1 ? "leaving" : absl::StrCat("s", i / 30)});
     if (batch.size() < kBatch && i + 1 < tokens) continue;
     Must(client.Insert(name, batch), "insert");
@@ -77,7 +64,7 @@ std::vector<double> Ask(Client& client,
                         const std::atomic<bool>& stop) {
   std::vector<double> microseconds;
   while (!stop.load()) {
-    const std::vector<double> query = RandomNumbers(random, kDimension);
+    const std::vector<double> query = NormalNumbers(random, kDimension);
     const absl::Time begin = absl::Now();
     Must(client.Query(name, query), "query");
     microseconds.push_back(absl::ToDoubleMicroseconds(absl::Now() - begin));
@@ -85,14 +72,9 @@ std::vector<double> Ask(Client& client,
   return microseconds;
 }
 
-double Quantile(std::vector<double>& sample, double share) {
-  std::sort(sample.begin(), sample.end());
-  return sample[static_cast<size_t>(share * static_cast<double>(sample.size() - 1))];
-}
-
 int Run(const std::string& lethed, const std::string& folder, size_t tokens, uint64_t seed) {
   ServerProcess server(lethed, folder);
-  if (const absl::Status status = server.Start(); !status.ok()) Must<int>(status, "start");
+  Must(server.Start(), "start");
   Client client = server.Connect();
   for (const char* tenant : {"calm", "busy"}) Must(client.CreateTenant(tenant), "create tenant");
   const MemoryName calm{"calm", "visits"};
@@ -140,7 +122,7 @@ int Run(const std::string& lethed, const std::string& folder, size_t tokens, uin
     add(busy, with);
     add(quiet, without);
   }
-  if (const absl::Status status = server.Stop(); !status.ok()) Must<int>(status, "stop");
+  Must(server.Stop(), "stop");
 
   std::printf("quiet_queries=%zu\nbusy_queries=%zu\n", quiet.size(), busy.size());
   std::printf("quiet_p50_us=%.0f\nbusy_p50_us=%.0f\n", Quantile(quiet, 0.5), Quantile(busy, 0.5));

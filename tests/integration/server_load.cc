@@ -39,6 +39,7 @@
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/generic/generic_stub.h"
+#include "tests/integration/measure.h"
 #include "tests/integration/server_process.h"
 
 namespace lethe::tests {
@@ -55,22 +56,8 @@ constexpr size_t kBatch = 10;         // tokens of an insert
 constexpr size_t kSubjectsKept = 20;  // of a client; then it forgets before it inserts
 constexpr size_t kLatencyCalls = 5000;
 
-template <typename T>
-T Must(absl::StatusOr<T> result, const std::string& doing) {
-  if (result.ok()) return *std::move(result);
-  std::fprintf(stderr, "server_load: %s: %s\n", doing.c_str(), result.status().ToString().c_str());
-  std::exit(1);
-}
-
 MemoryName Memory(size_t index) {
   return {absl::StrCat("load-", index % 2), absl::StrCat("m", index)};
-}
-
-std::vector<double> Numbers(std::mt19937_64& random) {
-  std::normal_distribution<double> normal;
-  std::vector<double> numbers(kDimension);
-  for (double& number : numbers) number = normal(random);
-  return numbers;
 }
 
 std::vector<Token> Batch(std::mt19937_64& random,
@@ -80,16 +67,11 @@ std::vector<Token> Batch(std::mt19937_64& random,
   std::vector<Token> tokens;
   for (size_t i = 0; i < count; ++i) {
     tokens.push_back({.id = absl::StrCat(subject, "-", first + i),
-                      .key = Numbers(random),
-                      .value = Numbers(random),
+                      .key = NormalNumbers(random, kDimension),
+                      .value = NormalNumbers(random, kDimension),
                       .subject = subject});
   }
   return tokens;
-}
-
-double Quantile(std::vector<double> sample, double share) {
-  std::sort(sample.begin(), sample.end());
-  return sample[static_cast<size_t>(share * static_cast<double>(sample.size() - 1))];
 }
 
 // --- Latency
@@ -130,9 +112,9 @@ void MeasureLatency(const ServerProcess& server, uint64_t seed) {
   std::vector<double> of_query;
   for (size_t i = 0; i < kLatencyCalls + kLatencyCalls / 10; ++i) {
     absl::Time begin = absl::Now();
-    if (!health.Check()) Must<int>(absl::UnavailableError("refused"), "health");
+    if (!health.Check()) Must(absl::UnavailableError("refused"), "health");
     const double health_us = absl::ToDoubleMicroseconds(absl::Now() - begin);
-    const std::vector<double> query = Numbers(random);
+    const std::vector<double> query = NormalNumbers(random, kDimension);
     begin = absl::Now();
     Must(client.Query(Memory(0), query), "query");
     const double query_us = absl::ToDoubleMicroseconds(absl::Now() - begin);
@@ -208,7 +190,7 @@ class Worker {
   void Count(const absl::Status& status) { ++errors_[absl::StatusCodeToString(status.code())]; }
 
   void Query() {
-    const auto answer = client_.Query(name_, Numbers(random_));
+    const auto answer = client_.Query(name_, NormalNumbers(random_, kDimension));
     if (!answer.ok()) Count(answer.status());
   }
   void Insert() {
@@ -329,7 +311,7 @@ int Run(const std::string& lethed,
         size_t clients,
         uint64_t seed) {
   ServerProcess server(lethed, folder);
-  if (const absl::Status status = server.Start(); !status.ok()) Must<int>(status, "start");
+  Must(server.Start(), "start");
   Client client = server.Connect();
   for (size_t i = 0; i < 2; ++i) {
     Must(client.CreateTenant(absl::StrCat("load-", i)), "create tenant");
@@ -346,7 +328,7 @@ int Run(const std::string& lethed,
   std::printf("seed=%llu\n", static_cast<unsigned long long>(seed));
   MeasureLatency(server, seed);
   MeasureLoad(server, seconds, clients, seed);
-  if (const absl::Status status = server.Stop(); !status.ok()) Must<int>(status, "stop");
+  Must(server.Stop(), "stop");
   return 0;
 }
 

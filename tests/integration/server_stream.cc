@@ -22,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
 #include "tests/bench/store_bench.h"
+#include "tests/integration/measure.h"
 #include "tests/integration/server_process.h"
 
 namespace lethe::tests {
@@ -34,17 +35,6 @@ using client::MemoryName;
 constexpr size_t kTurns = 5;
 constexpr uint64_t kSubjects = 500;
 constexpr uint32_t kDimension = 16;
-
-template <typename T>
-T Must(absl::StatusOr<T> result, const std::string& doing) {
-  if (result.ok()) return *std::move(result);
-  std::fprintf(stderr, "server_stream: %s: %s\n", doing.c_str(),
-               result.status().ToString().c_str());
-  std::exit(1);
-}
-void Must(const absl::Status& status, const std::string& doing) {
-  if (!status.ok()) Must<int>(status, doing);
-}
 
 // Tokens a second.
 double Stream(Client& client, const MemoryName& name, const std::vector<store::TokenRow>& rows) {
@@ -82,11 +72,6 @@ double Store(bench::OurStore& store, std::span<const store::TokenRow> rows, size
   return static_cast<double>(rows.size()) / (WallSeconds() - begin);
 }
 
-double Median(std::vector<double> sample) {
-  std::sort(sample.begin(), sample.end());
-  return sample[sample.size() / 2];
-}
-
 int Run(const std::string& lethed, const std::string& folder, size_t tokens, uint64_t seed) {
   const client::InsertWriterOptions defaults;
   const size_t message = defaults.batch_tokens;
@@ -111,11 +96,10 @@ int Run(const std::string& lethed, const std::string& folder, size_t tokens, uin
   }
   Must(server.Stop(), "stop");
   std::printf("tokens=%zu\nturns=%zu\n", tokens, kTurns);
-  std::printf("stream_rate=%.0f\nstore_rate_%zu=%.0f\nstore_rate_%zu=%.0f\n", Median(stream),
-              message, Median(store_one), underway, Median(store_many));
-  std::printf("ratio=%.2f\nleast_ratio=%.2f\nlargest_ratio=%.2f\n", Median(ratios),
-              *std::min_element(ratios.begin(), ratios.end()),
-              *std::max_element(ratios.begin(), ratios.end()));
+  std::printf("stream_rate=%.0f\nstore_rate_%zu=%.0f\nstore_rate_%zu=%.0f\n", Quantile(stream, 0.5),
+              message, Quantile(store_one, 0.5), underway, Quantile(store_many, 0.5));
+  std::printf("ratio=%.2f\nleast_ratio=%.2f\nlargest_ratio=%.2f\n", Quantile(ratios, 0.5),
+              Quantile(ratios, 0.0), Quantile(ratios, 1.0));
   return 0;
 }
 
