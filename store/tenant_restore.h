@@ -21,9 +21,9 @@
 //
 // A case of the copy that has ended since stays ended: until its key is destroyed the anchor says
 // how it ended, and afterwards the key that is gone says that it did. Any other is as the copy has
-// it, so that a pending erasure request is pending again and finds what is left. Where holds are
-// lost, no request that is open is worked on before a time that the caller gives, so that the holds
-// can be placed again first.
+// it, so that a pending erasure request is pending again and finds what is left. No request that is
+// open is worked on before a time that the caller gives, so that holds which are lost can be placed
+// again first.
 //
 // What is lost: rows, memories, cases and answers to requests that came after the copy; the new
 // content of tokens that were edited after it (the old one is erased again); rows of a subject of

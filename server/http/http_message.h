@@ -49,8 +49,8 @@ struct HttpResponse {
 };
 
 // Fills path and query from what stands between method and version. INVALID_ARGUMENT unless it is a
-// path that begins with '/', has no empty segment but the last and none of dots, with a query or
-// without, all of it printable ASCII with whole escapes (DecodePercent).
+// path that begins with '/' and has no segment of dots, with a query or without, all of it
+// printable ASCII with whole escapes (DecodePercent).
 absl::Status ParseTarget(absl::string_view target, HttpRequest& request);
 
 // What each "%XX" stands for. INVALID_ARGUMENT for a broken one, or one of a control character.
