@@ -77,11 +77,10 @@ absl::Status ReceiveBackup(service::Service* service,
 }  // namespace
 
 BackupHandlers::BackupHandlers(service::Service* service,
-                               const CallHooks& hooks,
-                               PeerWatch* watch,
+                               const Shared& shared,
                                size_t max_backups,
                                absl::Duration max_pause)
-    : RawService(hooks, watch), backups_(max_backups), restores_(max_backups) {
+    : RawService(shared), backups_(max_backups), restores_(max_backups) {
   AnswerStream<v1::CreateBackupRequest, v1::BackupPiece>(
       "CreateBackup", &backups_, max_pause,
       [service](const auto& request, const CallOptions& call, const auto& write) {

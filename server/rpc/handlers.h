@@ -28,8 +28,10 @@
 #include "server/calls/unary_calls.h"
 #include "server/rpc/call.h"
 #include "server/rpc/call_registry.h"
+#include "server/rpc/call_threads.h"
 #include "server/rpc/parse.h"
 #include "server/rpc/peer_watch.h"
+#include "server/rpc/unary_call.h"
 #include "server/service/types.h"
 
 namespace lethe::rpc {
@@ -72,14 +74,24 @@ class StreamTurns {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
+// What the handlers of a server share; what it points to must outlive them.
+struct Shared {
+  CallHooks hooks;
+  PeerWatch* watch;
+  CallThreads* threads;
+};
+
 // Each handler asks the gate before it reads, and again for each message
 // (server/calls/served_call.h). None waits for its peer without a limit (peer_watch.h).
 template <typename Base>
 class RawService : public Base {
  public:
-  // What the hooks point to, and the watch, must outlive the service.
-  RawService(const CallHooks& hooks, PeerWatch* watch) : hooks_(hooks), watch_(watch) {}
+  explicit RawService(const Shared& shared) : shared_(shared) {}
 
+  // Once the server is built.
+  void StartCalls() {
+    for (const auto& method : unary_methods_) UnaryCall::Await(method.get());
+  }
   // Refuses new calls (UNAVAILABLE); streams end after what they have received.
   virtual void StopCalls() { unary_calls_.StopAll(); }
   // Returns when no handler runs, or at the deadline.
@@ -102,7 +114,7 @@ class RawService : public Base {
 
   // What the calls of a method share; lives as long as the service.
   const MethodCalls* CallsOf(const google::protobuf::MethodDescriptor* method) {
-    return methods_.emplace_back(std::make_unique<MethodCalls>(hooks_, method)).get();
+    return methods_.emplace_back(std::make_unique<MethodCalls>(shared_.hooks, method)).get();
   }
 
   // The request of a call that has one.
@@ -126,36 +138,28 @@ class RawService : public Base {
                    absl::Duration limit,
                    const Response& response) {
     const ByteBuffer bytes = SerializeMessage(response);
-    const PeerWatch::Wait wait = watch_->For(context, limit);
+    const PeerWatch::Wait wait = shared_.watch->For(context, limit);
     return stream.Write(bytes);
   }
 
   // Registers a method with one request and one answer.
   void Unary(const calls::UnaryCall& unary) {
-    const MethodCalls* calls = CallsOf(unary.method);
-    this->MarkMethodStreamed(
-        // The position of a method in its service, as the generated code numbers it.
-        unary.method->index(),
-        new grpc::internal::StreamedUnaryHandler<ByteBuffer, ByteBuffer>(
-            [this, unary, calls](grpc::ServerContext* context,
-                                 grpc::ServerUnaryStreamer<ByteBuffer, ByteBuffer>* stream) {
-              return Registered(
-                  unary_calls_, stream, {}, context, calls, [&](RpcCall& call) -> absl::Status {
-                    LETHE_RETURN_IF_ERROR(call.Enter());
-                    const std::unique_ptr<google::protobuf::Message> request(unary.request->New());
-                    LETHE_ASSIGN_OR_RETURN(PeerWatch::Wait wait,
-                                           watch_->ForRequest(context, call.caller()));
-                    LETHE_RETURN_IF_ERROR(ReadRequest(*stream, std::move(wait), request.get()));
-                    LETHE_RETURN_IF_ERROR(call.Admit(*request));
-                    const std::unique_ptr<google::protobuf::Message> response(
-                        unary.response->New());
-                    LETHE_RETURN_IF_ERROR(call.Answer(
-                        unary.handle(*request, CallOptionsOf(context, call), response.get()),
-                        *response));
-                    WriteAnswer(*stream, context, watch_->options().patience, *response);
-                    return absl::OkStatus();
-                  });
-            }));
+    // The position of a method in its service, as the generated code numbers it.
+    const int index = unary.method->index();
+    // Without a handler, for what else it does: gRPC leaves the request to be read.
+    this->MarkMethodStreamed(index, nullptr);
+    this->MarkMethodRaw(index);
+    unary_methods_.push_back(std::make_unique<UnaryMethod>(UnaryMethod{
+        .call = unary,
+        .calls = CallsOf(unary.method),
+        .registry = &unary_calls_,
+        .watch = shared_.watch,
+        .threads = shared_.threads,
+        .next = [this, index](grpc::ServerContext* context, UnaryStream* stream,
+                              CallEvent* arrived) {
+          grpc::ServerCompletionQueue* queue = shared_.threads->queue();
+          this->RequestAsyncBidiStreaming(index, context, stream, queue, queue, arrived);
+        }}));
   }
 
   // Registers a method that answers each request of a stream before it reads the next. Each stream
@@ -181,14 +185,14 @@ class RawService : public Base {
                   *registry, stream, [&turns] { turns.Stop(); }, context, calls,
                   [&](RpcCall& call) -> absl::Status {
                     LETHE_RETURN_IF_ERROR(call.Enter());
-                    const PeerWatchOptions& limits = watch_->options();
+                    const PeerWatchOptions& limits = shared_.watch->options();
                     for (bool first = true;; first = false) {
                       LETHE_RETURN_IF_ERROR(turns.BeginRead());
                       ByteBuffer bytes;
                       bool arrived = false;
                       {
                         const PeerWatch::Wait wait =
-                            watch_->For(context, first ? limits.patience : limits.idle);
+                            shared_.watch->For(context, first ? limits.patience : limits.idle);
                         arrived = stream->Read(&bytes);
                         LETHE_RETURN_IF_ERROR(wait.status());
                       }
@@ -233,7 +237,8 @@ class RawService : public Base {
                     LETHE_RETURN_IF_ERROR(call.Enter());
                     Request request;
                     LETHE_RETURN_IF_ERROR(ReadRequest(
-                        *stream, watch_->For(context, watch_->options().patience), &request));
+                        *stream, shared_.watch->For(context, shared_.watch->options().patience),
+                        &request));
                     LETHE_RETURN_IF_ERROR(call.Admit(request));
                     const auto write = [&](const Response& response) {
                       return WriteAnswer(*stream, context, max_write, response);
@@ -274,7 +279,7 @@ class RawService : public Base {
                       ByteBuffer bytes;
                       bool arrived = false;
                       {
-                        const PeerWatch::Wait wait = watch_->For(context, max_read);
+                        const PeerWatch::Wait wait = shared_.watch->For(context, max_read);
                         arrived = stream->Read(&bytes);
                       }
                       if (!arrived) {
@@ -291,16 +296,16 @@ class RawService : public Base {
                     };
                     Response response;
                     LETHE_RETURN_IF_ERROR(call.Answer(handle(read, options, &response), response));
-                    WriteAnswer(*stream, context, watch_->options().patience, response);
+                    WriteAnswer(*stream, context, shared_.watch->options().patience, response);
                     return absl::OkStatus();
                   });
             }));
   }
 
  private:
-  const CallHooks hooks_;
-  PeerWatch* const watch_;
+  const Shared shared_;
   std::vector<std::unique_ptr<MethodCalls>> methods_;
+  std::vector<std::unique_ptr<UnaryMethod>> unary_methods_;
   CallRegistry unary_calls_{std::numeric_limits<size_t>::max()};
 };
 

@@ -28,13 +28,11 @@
 #include "lethe/v1/memory_service.pb.h"
 #include "server/rpc/call.h"
 #include "server/rpc/call_registry.h"
+#include "server/rpc/call_threads.h"
 #include "server/rpc/peer_watch.h"
 #include "server/service/service.h"
 
 namespace lethe::rpc {
-
-// A thread that runs this; throws std::system_error where there can be no more. Empty: std::thread.
-using StartThread = std::function<std::thread(std::function<void()>)>;
 
 class InsertStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:

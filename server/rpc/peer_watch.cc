@@ -91,8 +91,7 @@ void PeerWatch::Leave(const Entry& entry) {
 
 void PeerWatch::End(Entry& entry, absl::Status status) {
   Leave(entry);
-  // Under the lock, so that the context is still there. What gRPC does of it later calls nothing of
-  // ours.
+  // Under the lock, so that the context is still there. What comes of it is told to other threads.
   EndCall(entry.context, status);
   entry.ended = std::move(status);
 }

@@ -1,9 +1,9 @@
 // Calls that wait for the other side: for a message that has not arrived, or for one that is not
-// taken. Each of them holds a thread of gRPC or a place among the streams, so each has a limit, and
-// those that can be many, calls whose one request has not arrived, are bounded in number: all of
-// them, and those of a caller, so that nobody keeps the others out.
+// taken. Each of them holds memory, and a stream its place or a thread of gRPC, so each has a
+// limit, and those that can be many, calls whose one request has not arrived, are bounded in
+// number: all of them, and those of a caller, so that nobody keeps the others out.
 //
-// Threads: safe; a Wait is of one thread. Cost: one thread for all calls.
+// Threads: safe; a Wait is of one thread at a time. Cost: one thread for all calls.
 #ifndef LETHE_SERVER_RPC_PEER_WATCH_H_
 #define LETHE_SERVER_RPC_PEER_WATCH_H_
 

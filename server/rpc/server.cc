@@ -53,34 +53,36 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
 
 RpcServer::RpcServer(service::Service* service, const ServerOptions& options)
     : watch_(options.peers),
-      tenants_(service, HooksOf(service, options), &watch_),
+      threads_(options.max_threads, options.start_thread),
+      tenants_(service, SharedOf(service, options)),
       memories_(service,
-                HooksOf(service, options),
-                &watch_,
+                SharedOf(service, options),
                 options.max_open_streams,
                 options.start_thread),
       certificates_(service,
-                    HooksOf(service, options),
-                    &watch_,
+                    SharedOf(service, options),
                     options.max_exports,
                     options.max_export_write),
-      backups_(service,
-               HooksOf(service, options),
-               &watch_,
-               options.max_backups,
-               options.max_backup_pause),
-      erasures_(service, HooksOf(service, options), &watch_) {}
+      backups_(service, SharedOf(service, options), options.max_backups, options.max_backup_pause),
+      erasures_(service, SharedOf(service, options)) {}
+
+Shared RpcServer::SharedOf(service::Service* service, const ServerOptions& options) {
+  Shared shared{.hooks = options.hooks, .watch = &watch_, .threads = &threads_};
+  shared.hooks.quotas = &service->quotas();
+  if (shared.hooks.gate == nullptr) shared.hooks.gate = &open_gate_;
+  return shared;
+}
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* service,
                                                             const ServerOptions& options) {
   EnablePluginsOnce();
   std::unique_ptr<RpcServer> server(new RpcServer(service, options));
   grpc::ResourceQuota quota("lethed");
-  quota.SetMaxThreads(options.max_threads).Resize(options.memory_quota_bytes);
+  quota.SetMaxThreads(options.max_stream_threads).Resize(options.memory_quota_bytes);
   grpc::ServerBuilder builder;
   builder.SetResourceQuota(quota);
   // Its handler is gRPC's own and asks no gate.
-  if (server->HooksOf(service, options).gate->guarded()) {
+  if (server->SharedOf(service, options).hooks.gate->guarded()) {
     builder.SetOption(std::make_unique<WithoutReflection>());
   }
   builder.SetMaxReceiveMessageSize(options.max_receive_bytes);
@@ -118,8 +120,14 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* se
   builder.RegisterService(&server->certificates_);
   builder.RegisterService(&server->backups_);
   builder.RegisterService(&server->erasures_);
+  server->threads_.Attach(builder);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) return absl::InternalError("gRPC does not start");
+  LETHE_RETURN_IF_ERROR(server->threads_.Start());
+  server->tenants_.StartCalls();
+  server->memories_.StartCalls();
+  server->certificates_.StartCalls();
+  server->erasures_.StartCalls();
   if (connections != nullptr) server->acceptor_->Start(std::move(connections));
   server->SetServing(true);
   return server;
@@ -168,6 +176,7 @@ void RpcServer::Drain(absl::Duration grace) {
   // What is left: sending the last answers, calls of other services (health watches), and what had
   // its time and is cancelled now.
   server_->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
+  threads_.Stop();
 }
 
 }  // namespace lethe::rpc

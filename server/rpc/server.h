@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/access/gate.h"
+#include "server/rpc/call_threads.h"
 #include "server/rpc/connection_acceptor.h"
 #include "server/rpc/peer_watch.h"
 #include "server/rpc/services.h"
@@ -41,14 +42,16 @@ struct ServerOptions {
   absl::Duration max_backup_pause = absl::Seconds(60);
   // How long other calls wait for their peer, and how many for their request.
   PeerWatchOptions peers = {};
-  StartThread start_thread = {};  // of an InsertStream; a seam for tests
+  StartThread start_thread = {};  // of calls and of an InsertStream; a seam for tests
   // A connection is asked to end after so long, and its calls are cancelled a minute later; 0:
   // never.
   absl::Duration max_connection_age = absl::ZeroDuration();
-  // Calls that wait for their request, or for their answer to be taken, hold one; so do those of
-  // ServiceOptions::max_waiting_writes, RegistryLimits::max_waiting, max_open_streams, max_exports
-  // and 2 max_backups. Not all of them can be at their bound.
-  int max_threads = 512;
+  // Of calls with one request, from its arrival to their answer, and one that waits for others; at
+  // least 2. Those of ServiceOptions::max_waiting_writes and RegistryLimits::max_waiting hold one
+  // while they wait.
+  size_t max_threads = 512;
+  // Of gRPC: of QueryStream, Export, CreateBackup and RestoreBackup one each, within their bounds.
+  int max_stream_threads = 256;
   size_t memory_quota_bytes = size_t{1} << 30;  // buffers of gRPC itself
 };
 
@@ -79,15 +82,11 @@ class RpcServer {
 
  private:
   RpcServer(service::Service* service, const ServerOptions& options);
-  CallHooks HooksOf(service::Service* service, const ServerOptions& options) const {
-    CallHooks hooks = options.hooks;
-    hooks.quotas = &service->quotas();
-    if (hooks.gate == nullptr) hooks.gate = &open_gate_;
-    return hooks;
-  }
+  Shared SharedOf(service::Service* service, const ServerOptions& options);
 
   const access::Gate open_gate_{nullptr, nullptr, nullptr};
   PeerWatch watch_;
+  CallThreads threads_;
   TenantHandlers tenants_;
   MemoryHandlers memories_;
   CertificateHandlers certificates_;

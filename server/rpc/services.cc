@@ -7,15 +7,13 @@
 
 namespace lethe::rpc {
 
-TenantHandlers::TenantHandlers(service::Service* service, const CallHooks& hooks, PeerWatch* watch)
-    : RawService(hooks, watch) {
+TenantHandlers::TenantHandlers(service::Service* service, const Shared& shared)
+    : RawService(shared) {
   for (const calls::UnaryCall& call : calls::TenantCalls(service)) Unary(call);
 }
 
-ErasureHandlers::ErasureHandlers(service::Service* service,
-                                 const CallHooks& hooks,
-                                 PeerWatch* watch)
-    : RawService(hooks, watch) {
+ErasureHandlers::ErasureHandlers(service::Service* service, const Shared& shared)
+    : RawService(shared) {
   for (const calls::UnaryCall& call : calls::ErasureCalls(service)) Unary(call);
 }
 
@@ -32,18 +30,17 @@ void MemoryHandlers::WaitForCalls(std::chrono::system_clock::time_point deadline
 }
 
 MemoryHandlers::MemoryHandlers(service::Service* service,
-                               const CallHooks& hooks,
-                               PeerWatch* watch,
+                               const Shared& shared,
                                size_t max_streams,
                                const StartThread& start_thread)
-    : RawService(hooks, watch), insert_streams_(max_streams), query_streams_(max_streams) {
+    : RawService(shared), insert_streams_(max_streams), query_streams_(max_streams) {
   for (const calls::UnaryCall& call : calls::MemoryCalls(service)) Unary(call);
   const auto* insert_stream =
       MethodOf(v1::InsertStreamRequest::descriptor()->file(), "InsertStream");
   MarkMethodRawCallback(
       insert_stream->index(),
       new grpc::internal::CallbackBidiHandler<ByteBuffer, ByteBuffer>(
-          [this, service, calls = CallsOf(insert_stream), limits = watch->options(),
+          [this, service, calls = CallsOf(insert_stream), limits = shared.watch->options(),
            start_thread](grpc::CallbackServerContext* context) {
             return new rpc::InsertStream(context, service, calls, &insert_streams_, limits,
                                          start_thread);
@@ -66,11 +63,10 @@ void CertificateHandlers::WaitForCalls(std::chrono::system_clock::time_point dea
 }
 
 CertificateHandlers::CertificateHandlers(service::Service* service,
-                                         const CallHooks& hooks,
-                                         PeerWatch* watch,
+                                         const Shared& shared,
                                          size_t max_exports,
                                          absl::Duration max_write)
-    : RawService(hooks, watch), exports_(max_exports) {
+    : RawService(shared), exports_(max_exports) {
   for (const calls::UnaryCall& call : calls::CertificateCalls(service)) Unary(call);
   AnswerStream<v1::ExportRequest, v1::ExportPiece>(
       "Export", &exports_, max_write,

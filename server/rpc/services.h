@@ -17,16 +17,16 @@
 
 namespace lethe::rpc {
 
-// The service, the watch and what the hooks point to outlive the handlers.
+// The service outlives the handlers.
 
 class TenantHandlers final : public RawService<v1::TenantService::Service> {
  public:
-  TenantHandlers(service::Service* service, const CallHooks& hooks, PeerWatch* watch);
+  TenantHandlers(service::Service* service, const Shared& shared);
 };
 
 class ErasureHandlers final : public RawService<v1::ErasureService::Service> {
  public:
-  ErasureHandlers(service::Service* service, const CallHooks& hooks, PeerWatch* watch);
+  ErasureHandlers(service::Service* service, const Shared& shared);
 };
 
 class MemoryHandlers final : public RawService<v1::MemoryService::Service> {
@@ -34,8 +34,7 @@ class MemoryHandlers final : public RawService<v1::MemoryService::Service> {
   // `max_streams` bounds the streams of each kind (InsertStream, QueryStream) that are open at
   // once. `start_thread` as ServerOptions::start_thread.
   MemoryHandlers(service::Service* service,
-                 const CallHooks& hooks,
-                 PeerWatch* watch,
+                 const Shared& shared,
                  size_t max_streams,
                  const StartThread& start_thread);
 
@@ -52,8 +51,7 @@ class CertificateHandlers final : public RawService<v1::CertificateService::Serv
   // `max_exports` bounds the exports that run at once; one whose reader takes nothing for
   // `max_write` is cancelled.
   CertificateHandlers(service::Service* service,
-                      const CallHooks& hooks,
-                      PeerWatch* watch,
+                      const Shared& shared,
                       size_t max_exports,
                       absl::Duration max_write);
 
@@ -69,8 +67,7 @@ class BackupHandlers final : public RawService<v1::BackupService::Service> {
   // `max_backups` bounds the backups that run at once, and the restores; one whose other side takes
   // or sends nothing for `max_pause` is cancelled.
   BackupHandlers(service::Service* service,
-                 const CallHooks& hooks,
-                 PeerWatch* watch,
+                 const Shared& shared,
                  size_t max_backups,
                  absl::Duration max_pause);
 

@@ -160,6 +160,44 @@ TEST_F(PeerTest, CallsWithoutARequestKeepNobodyOut) {
   EXPECT_LT(absl::Now() - begin, absl::Seconds(5));
 }
 
+TEST_F(PeerTest, CallsWithoutARequestHoldNoThread) {
+  // Enough for one who asks after the other: a thread is back a little later than its answer.
+  StartServer({.max_threads = 8});
+  const HalfOpenCalls calls(server_->port(), kQueryMethod, 2, 100);
+  for (int i = 0; i < 20; ++i) EXPECT_THAT(GetTenant(), RpcOk());
+}
+
+TEST_F(PeerTest, CallsBeyondTheThreadsAreRefusedWithADelay) {
+  StartServer({.max_threads = 3});
+  service::Door door;
+  harness_.hooks().before = [&](const std::string& called) {
+    if (called == "InsertTokens") door.WaitHere();
+    return absl::OkStatus();
+  };
+  // One holds the writer, one waits for it; a thread is left to say so to others.
+  std::vector<std::thread> inserts;
+  for (const char* prefix : {"a", "b"}) {
+    inserts.emplace_back([&, prefix] {
+      v1::InsertResponse response;
+      EXPECT_THAT(
+          Call(*memories_, &v1::MemoryService::Stub::Insert, InsertOf(2, prefix), &response),
+          RpcOk());
+    });
+  }
+  door.WaitUntilSomebodyWaits();
+  grpc::Status status;
+  for (const absl::Time end = absl::Now() + absl::Seconds(10); absl::Now() < end;) {
+    status = GetTenant();
+    if (!status.ok()) break;  // both are running
+  }
+  EXPECT_THAT(status, RpcCode(StatusCode::RESOURCE_EXHAUSTED));
+  EXPECT_THAT(status.error_message(), HasSubstr("too many calls are running"));
+  EXPECT_THAT(status.error_details(), HasSubstr("google.rpc.RetryInfo"));
+  door.Open();
+  for (std::thread& insert : inserts) insert.join();
+  EXPECT_THAT(GetTenant(), RpcOk());
+}
+
 TEST_F(PeerTest, ARequestThatDoesNotArriveEndsItsCall) {
   StartServer({.peers = {.patience = absl::Milliseconds(200)}});
   HalfOpenCalls calls(server_->port(), kQueryMethod, 1, 1);
@@ -265,10 +303,10 @@ TEST_F(PeerTest, AStreamThatTakesNothingLosesItsPlace) {
   EXPECT_THAT(SoonOk([this] { return EmptyQueryStream(); }), RpcOk());
 }
 
-TEST_F(PeerTest, AStreamWithoutAThreadIsRefusedAndForgotten) {
+TEST_F(PeerTest, ACallWithoutAThreadIsRefusedAndForgotten) {
   ServerOptions options;
   options.max_open_streams = 1;
-  std::atomic<bool> fails{true};
+  std::atomic<bool> fails{false};
   options.start_thread = [&fails](std::function<void()> run) {
     if (fails) {
       throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
@@ -276,14 +314,22 @@ TEST_F(PeerTest, AStreamWithoutAThreadIsRefusedAndForgotten) {
     return std::thread(std::move(run));
   };
   StartServer(options);
+  fails = true;
   for (int i = 0; i < 3; ++i) {
     const grpc::Status refused = EmptyInsertStream();
     EXPECT_THAT(refused, RpcCode(StatusCode::RESOURCE_EXHAUSTED));
     EXPECT_THAT(refused.error_message(), HasSubstr("thread"));
+    EXPECT_THAT(GetTenant(), RpcCode(StatusCode::RESOURCE_EXHAUSTED))
+        << "nobody would wait for other calls";
   }
   fails = false;
   EXPECT_THAT(EmptyInsertStream(), RpcOk()) << "the place is free";
+  EXPECT_THAT(GetTenant(), RpcOk());
   server_->Drain(absl::Seconds(5));  // nothing is told to stop that is gone
+  fails = true;
+  options.listen = "127.0.0.1:0";
+  EXPECT_EQ(RpcServer::Start(&*harness_, options).status().code(),
+            absl::StatusCode::kResourceExhausted);
 }
 
 // --- Messages that are small on the wire

@@ -1,0 +1,110 @@
+#include "server/rpc/unary_call.h"
+
+#include <google/protobuf/message.h>
+
+#include <memory>
+#include <utility>
+
+#include "core/base/status_macros.h"
+#include "server/rpc/handlers.h"
+#include "server/rpc/parse.h"
+#include "server/rpc/status.h"
+#include "server/service/retry_delay.h"
+
+namespace lethe::rpc {
+
+void UnaryCall::Await(const UnaryMethod* method) {
+  auto* call = new UnaryCall(method);
+  call->context_.AsyncNotifyWhenDone(&call->done_);
+  method->next(&call->context_, &call->stream_, &call->arrived_);
+}
+
+UnaryCall::UnaryCall(const UnaryMethod* method) : method_(method) { method_->threads->CountIn(); }
+
+UnaryCall::~UnaryCall() { method_->threads->CountOut(); }
+
+void UnaryCall::Arrived(bool ok) {
+  if (!ok) {  // the server is shut down; gRPC does not tell of the end of what never came
+    delete this;
+    return;
+  }
+  Await(method_);
+  const absl::Status begun = Guarded([this] { return Begin(); });
+  if (!begun.ok()) {
+    Refuse(begun);
+    return;
+  }
+  stream_.Read(&request_, &read_);
+}
+
+absl::Status UnaryCall::Begin() {
+  call_.emplace(&context_, method_->calls);
+  LETHE_RETURN_IF_ERROR(method_->registry->Enter(this, {}));
+  registered_ = true;
+  LETHE_RETURN_IF_ERROR(call_->Enter());
+  LETHE_ASSIGN_OR_RETURN(PeerWatch::Wait wait,
+                         method_->watch->ForRequest(&context_, call_->caller()));
+  wait_.emplace(std::move(wait));
+  return absl::OkStatus();
+}
+
+void UnaryCall::HasRead(bool ok) {
+  const absl::Status requested = Requested(ok);
+  if (!requested.ok()) {
+    Refuse(requested);
+    return;
+  }
+  CallThreads* const threads = method_->threads;
+  if (!threads->Leave()) {
+    Refuse(service::WithRetryDelay(
+        absl::ResourceExhaustedError("too many calls are running; try again later"),
+        absl::Seconds(1)));
+    return;
+  }
+  const absl::Status status = Guarded([this] { return Answer(); });
+  if (!status.ok()) Refuse(status);
+  threads->Return();  // the call may be gone
+}
+
+absl::Status UnaryCall::Requested(bool ok) {
+  // Also of one that arrived: the peer is told that it did not.
+  const absl::Status waited = wait_->status();
+  wait_.reset();
+  LETHE_RETURN_IF_ERROR(waited);
+  return ok ? absl::OkStatus() : absl::CancelledError("no request arrived");
+}
+
+absl::Status UnaryCall::Answer() {
+  const std::unique_ptr<google::protobuf::Message> request(method_->call.request->New());
+  LETHE_RETURN_IF_ERROR(ParseMessage(request_, request.get()));
+  request_.Clear();
+  LETHE_RETURN_IF_ERROR(call_->Admit(*request));
+  const std::unique_ptr<google::protobuf::Message> response(method_->call.response->New());
+  LETHE_RETURN_IF_ERROR(call_->Answer(
+      method_->call.handle(*request, CallOptionsOf(&context_, *call_), response.get()), *response));
+  const grpc::ByteBuffer answer = SerializeMessage(*response);
+  wait_.emplace(method_->watch->For(&context_, method_->watch->options().patience));
+  // The last: the call may be gone behind it.
+  stream_.WriteAndFinish(answer, grpc::WriteOptions(), call_->Finish(absl::OkStatus()), &finished_);
+  return absl::OkStatus();
+}
+
+void UnaryCall::Refuse(const absl::Status& status) {
+  // Without one there was no memory to make it.
+  stream_.Finish(call_.has_value() ? call_->Finish(status) : ToGrpc(status, ""), &finished_);
+}
+
+void UnaryCall::Finished(bool) {
+  wait_.reset();  // the watch knows the context, which goes with the call
+  Leave();
+}
+
+void UnaryCall::Done(bool) { Leave(); }
+
+void UnaryCall::Leave() {
+  if (left_.fetch_sub(1) > 1) return;
+  if (registered_) method_->registry->Leave(this);
+  delete this;
+}
+
+}  // namespace lethe::rpc
