@@ -1,6 +1,4 @@
 // Service: erasure requests and legal holds, and the thread that works on the requests.
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -175,7 +173,7 @@ void Service::RunDueErasures() {
 void Service::StartErasures() {
   if (erasures_.joinable()) return;
   erasures_ = std::thread([this] {
-    ::setpriority(PRIO_PROCESS, 0, kLowPriority);  // of this thread (low_priority.h)
+    LowerPriority();
     while (!agenda_->stopped()) {
       RunDueErasures();
       absl::Duration nap = kLongestNap;
