@@ -1,0 +1,21 @@
+// The first half of a solution: which points carry weight, by an accelerated gradient method.
+//
+//     x+ = P(y - (1/L) (2 K y + rho y - diag(K))),   y = x+ + beta (x+ - x)
+//
+// P is the projection (projection.h), beta Nesterov's sequence, begun anew when the step turns
+// against the momentum, <y - x+, x+ - x> > 0.
+#ifndef LETHE_CORE_BATCHED_CPU_FISTA_H_
+#define LETHE_CORE_BATCHED_CPU_FISTA_H_
+
+#include "core/batched/cpu/workspace.h"
+
+namespace lethe::batched {
+
+// Requires a loaded problem. `start`: n weights, or null for equal ones. Sets x, which is feasible
+// to a few roundings, and labels by its exact zeros and C.
+template <typename T>
+void Fista(const Options& options, const T* start, Workspace<T>& work);
+
+}  // namespace lethe::batched
+
+#endif  // LETHE_CORE_BATCHED_CPU_FISTA_H_
