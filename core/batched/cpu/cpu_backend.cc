@@ -10,11 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/base/team.h"
 #include "core/batched/cpu/adjoint.h"
 #include "core/batched/cpu/fista.h"
 #include "core/batched/cpu/gram.h"
 #include "core/batched/cpu/polish.h"
-#include "core/batched/cpu/team.h"
 #include "core/batched/cpu/workspace.h"
 
 namespace lethe::batched {

@@ -1,11 +1,11 @@
-#include "core/batched/cpu/team.h"
+#include "core/base/team.h"
 
 #include <algorithm>
 #include <system_error>
 
 #include "core/base/check.h"
 
-namespace lethe::batched {
+namespace lethe {
 
 Team::Team(size_t threads) {
   LETHE_CHECK(threads >= 1);
@@ -76,4 +76,4 @@ void Team::Run(size_t count, size_t grain, const Work& work) ABSL_NO_THREAD_SAFE
   work_ = nullptr;
 }
 
-}  // namespace lethe::batched
+}  // namespace lethe

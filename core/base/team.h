@@ -4,8 +4,8 @@
 // each item depend on itself alone. Where the system gives no thread, the others do its work.
 // Threads: Run may be called by any, they take turns; `work` must not call Run. Cost: a lock and a
 // wake-up a call, an atomic addition a grain of items.
-#ifndef LETHE_CORE_BATCHED_CPU_TEAM_H_
-#define LETHE_CORE_BATCHED_CPU_TEAM_H_
+#ifndef LETHE_CORE_BASE_TEAM_H_
+#define LETHE_CORE_BASE_TEAM_H_
 
 #include <atomic>
 #include <condition_variable>
@@ -17,7 +17,7 @@
 
 #include "core/base/mutex.h"
 
-namespace lethe::batched {
+namespace lethe {
 
 class Team {
  public:
@@ -54,6 +54,6 @@ class Team {
   std::vector<std::thread> threads_;  // last: they read the others
 };
 
-}  // namespace lethe::batched
+}  // namespace lethe
 
-#endif  // LETHE_CORE_BATCHED_CPU_TEAM_H_
+#endif  // LETHE_CORE_BASE_TEAM_H_
