@@ -88,15 +88,16 @@ void MlpBackward(Team* team,
                  In<T> up,
                  In<T> down,
                  In<T> y_bar,
-                 MlpWorkspace<T>* workspace,
+                 const MlpWorkspace<T>& workspace,
+                 MlpScratch<T>* scratch,
                  Matrix<T> x_bar,
                  Matrix<T> up_bar,
                  Matrix<T> down_bar) {
-  const Matrix<T> inner = workspace->inner.get();
-  const Matrix<T> active = workspace->active.get();
+  const Matrix<T> inner = workspace.inner.get();
+  const Matrix<T> active = workspace.active.get();
   LETHE_CHECK(inner.Is(x.rows, up.columns) && active.Is(x.rows, down.rows));
-  const Matrix<T> active_bar = workspace->active_bar.Resize(x.rows, down.rows);
-  const Matrix<T> inner_bar = workspace->inner_bar.Resize(x.rows, up.columns);
+  const Matrix<T> active_bar = scratch->active_bar.Resize(x.rows, down.rows);
+  const Matrix<T> inner_bar = scratch->inner_bar.Resize(x.rows, up.columns);
   LinearBackward<T>(team, active, down, y_bar, active_bar, Store::kSet, down_bar, {});
   const auto rows = [&](size_t, size_t first, size_t last) {
     for (size_t i = first; i < last; ++i) {
@@ -107,10 +108,10 @@ void MlpBackward(Team* team,
   LinearBackward<T>(team, x, up, inner_bar, x_bar, Store::kSet, up_bar, {});
 }
 
-#define LETHE_INSTANTIATE(T)                                                                  \
-  template void MlpForward(Team*, MlpKind, In<T>, In<T>, In<T>, MlpWorkspace<T>*, Matrix<T>); \
-  template void MlpBackward(Team*, MlpKind, In<T>, In<T>, In<T>, In<T>, MlpWorkspace<T>*,     \
-                            Matrix<T>, Matrix<T>, Matrix<T>);
+#define LETHE_INSTANTIATE(T)                                                                    \
+  template void MlpForward(Team*, MlpKind, In<T>, In<T>, In<T>, MlpWorkspace<T>*, Matrix<T>);   \
+  template void MlpBackward(Team*, MlpKind, In<T>, In<T>, In<T>, In<T>, const MlpWorkspace<T>&, \
+                            MlpScratch<T>*, Matrix<T>, Matrix<T>, Matrix<T>);
 LETHE_INSTANTIATE(float)
 LETHE_INSTANTIATE(double)
 #undef LETHE_INSTANTIATE

@@ -20,10 +20,14 @@ enum class MlpKind { kGelu, kSwiglu };
 
 template <typename T>
 struct MlpWorkspace {
-  Buffer<T> inner;       // x U
-  Buffer<T> active;      // what D reads
-  Buffer<T> inner_bar;   // scratch
-  Buffer<T> active_bar;  // scratch
+  Buffer<T> inner;   // x U
+  Buffer<T> active;  // what D reads
+};
+// Of no meaning between calls: one serves all layers.
+template <typename T>
+struct MlpScratch {
+  Buffer<T> inner_bar;
+  Buffer<T> active_bar;
 };
 
 template <typename T>
@@ -42,7 +46,8 @@ void MlpBackward(Team* team,
                  In<T> up,
                  In<T> down,
                  In<T> y_bar,
-                 MlpWorkspace<T>* workspace,
+                 const MlpWorkspace<T>& workspace,
+                 MlpScratch<T>* scratch,
                  Matrix<T> x_bar,
                  Matrix<T> up_bar,
                  Matrix<T> down_bar);

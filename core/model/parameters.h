@@ -6,6 +6,7 @@
 #define LETHE_CORE_MODEL_PARAMETERS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ struct Parameter {
 
   size_t size() const { return rows * columns; }
   template <typename T>
-  Matrix<T> In(std::span<T> array) const {
+  Matrix<T> View(std::span<T> array) const {
     return Matrix<T>(array.subspan(first, size()), rows, columns);
   }
   template <typename T>

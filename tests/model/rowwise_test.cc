@@ -202,6 +202,7 @@ TEST(Mlp, Gradients) {
     const std::vector<double> bar = numbers.Normal(4 * 5);
     std::vector<double> y(4 * 5);
     MlpWorkspace<double> workspace;
+    MlpScratch<double> scratch;
     const auto loss = [&] {
       MlpForward<double>(nullptr, kind, View(x, 4), View(up, 5), View(down, 11), &workspace,
                          View(y, 4));
@@ -212,7 +213,7 @@ TEST(Mlp, Gradients) {
     std::vector<double> up_bar(up.size());
     std::vector<double> down_bar(down.size());
     MlpBackward<double>(nullptr, kind, View(x, 4), View(up, 5), View(down, 11),
-                        {bar.data(), 4, 5, 5}, &workspace, View(x_bar, 4), View(up_bar, 5),
+                        {bar.data(), 4, 5, 5}, workspace, &scratch, View(x_bar, 4), View(up_bar, 5),
                         View(down_bar, 11));
     ExpectGradient("x", x, x_bar, loss);
     ExpectGradient("up", up, up_bar, loss);
