@@ -52,6 +52,8 @@ absl::Status Validate(const LanguageModelOptions& options) {
   status.Update(InRange("vocabulary", options.vocabulary, 2, 65536));
   status.Update(InRange("mlp_width", options.mlp_inner(), 1, 16384));
   status.Update(InRange("attention", static_cast<size_t>(mixer.kind), 1, 6));
+  status.Update(InRange("mlp", static_cast<size_t>(options.mlp), 1, 2));
+  status.Update(InRange("norm", static_cast<size_t>(options.norm), 1, 2));
   if (status.ok() && mixer.width % mixer.heads != 0) {
     status = absl::InvalidArgumentError(absl::StrCat("model.heads: must divide model.width (",
                                                      mixer.width, "), got ", mixer.heads));

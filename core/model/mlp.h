@@ -11,12 +11,14 @@
 #ifndef LETHE_CORE_MODEL_MLP_H_
 #define LETHE_CORE_MODEL_MLP_H_
 
+#include <cstdint>
+
 #include "core/model/matmul.h"
 #include "core/model/matrix.h"
 
 namespace lethe::model {
 
-enum class MlpKind { kGelu, kSwiglu };
+enum class MlpKind : uint8_t { kGelu = 1, kSwiglu = 2 };
 
 template <typename T>
 struct MlpWorkspace {

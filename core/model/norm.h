@@ -12,12 +12,14 @@
 #ifndef LETHE_CORE_MODEL_NORM_H_
 #define LETHE_CORE_MODEL_NORM_H_
 
+#include <cstdint>
+
 #include "core/model/matmul.h"
 #include "core/model/matrix.h"
 
 namespace lethe::model {
 
-enum class NormKind { kRms, kLayer };
+enum class NormKind : uint8_t { kRms = 1, kLayer = 2 };
 
 template <typename T>
 void NormForward(Team* team,

@@ -46,6 +46,8 @@ absl::Status Validate(const SvddGateOptions& options, size_t length, size_t chun
   const auto refuse = [](absl::string_view field, absl::string_view wanted, double got) {
     return absl::InvalidArgumentError(absl::StrCat("gate.", field, ": ", wanted, ", got ", got));
   };
+  const auto kind = static_cast<unsigned>(options.kernel.kind);
+  if (kind < 1 || kind > 4) return refuse("kernel", "must be one of 1 to 4", kind);
   if (chunk < 2) return refuse("chunk", "must be at least 2", static_cast<double>(chunk));
   const size_t longest = length <= chunk ? 0 : (length - 1) / chunk * chunk;
   if (longest > batched::kMaxPoints) {
