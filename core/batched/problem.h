@@ -74,8 +74,8 @@ struct Options {
   // Off: FISTA's last iterate is the answer, kConverged where its gap is within the tolerance.
   bool polish = true;
   int block_rounds = 12;  // solves that may flip many labels at once, before one goes at a time
-  // A problem is solved when its gap is at most this times max |K_ij|; 0: 2^-30 in double, 2^-16 in
-  // float.
+  // A problem is solved when its gap is at most this times max |K_ij| + rho times max(1, n C / 4),
+  // by which rounding grows; 0: 2^-30 in double, 2^-16 in float.
   double tolerance = 0.0;
 };
 

@@ -3,6 +3,7 @@
 #include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace lethe::batched {
@@ -17,45 +18,106 @@ double OneOrEach(std::span<const T> values, size_t b) {
 
 }  // namespace
 
-template <typename T>
-Eigen::MatrixXd GramOf(const Batch<T>& batch, size_t b) {
-  const size_t n = batch.n;
-  const size_t d = batch.dimension;
-  Eigen::MatrixXd gram(Signed(n), Signed(n));
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t j = 0; j < n; ++j) {
-      double& entry = gram(Signed(i), Signed(j));
-      if (d == 0) {
-        entry = static_cast<double>(batch.matrices[(b * n + i) * n + j]);
-        continue;
-      }
-      const auto read = [&](size_t point) {
-        Eigen::VectorXd x(Signed(d));
-        for (size_t k = 0; k < d; ++k) {
-          x[Signed(k)] = static_cast<double>(batch.points[(b * n + point) * d + k]);
-        }
-        return batch.kernel.normalise ? x.normalized() : x;
-      };
-      const Eigen::VectorXd x = read(i);
-      const Eigen::VectorXd y = read(j);
-      const double p = OneOrEach(batch.parameter, b);
-      switch (batch.kernel.kind) {
+namespace {
+
+template <typename Scalar>
+using MatrixOf = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic>;
+
+// The definitions of the kernels, a point a column.
+template <typename Scalar>
+MatrixOf<Scalar> GramOfPoints(const KernelForm& kernel, Scalar p, MatrixOf<Scalar> points) {
+  if (kernel.normalise) points.colwise().normalize();
+  const Eigen::Index n = points.cols();
+  MatrixOf<Scalar> gram(n, n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    for (Eigen::Index j = 0; j <= i; ++j) {
+      Scalar value = 0;
+      switch (kernel.kind) {
         case KernelKind::kRbf:
-          entry = std::exp(-p * (x - y).squaredNorm());
+          value = std::exp(-p * (points.col(i) - points.col(j)).squaredNorm());
           break;
         case KernelKind::kLaplacian:
-          entry = std::exp(-p * (x - y).norm());
+          value = std::exp(-p * (points.col(i) - points.col(j)).norm());
           break;
         case KernelKind::kExpDot:
-          entry = std::exp(p * x.dot(y));
+          value = std::exp(p * points.col(i).dot(points.col(j)));
           break;
         case KernelKind::kDot:
-          entry = p * x.dot(y);
+          value = p * points.col(i).dot(points.col(j));
           break;
       }
+      gram(i, j) = gram(j, i) = value;
     }
   }
   return gram;
+}
+
+}  // namespace
+
+template <typename T>
+Eigen::MatrixXd GramOf(const Batch<T>& batch, size_t b) {
+  const size_t n = batch.n;
+  if (batch.dimension == 0) {
+    Eigen::MatrixXd gram(Signed(n), Signed(n));
+    for (size_t i = 0; i < n * n; ++i) {
+      gram.data()[i] = static_cast<double>(batch.matrices[b * n * n + i]);
+    }
+    return gram.transpose();
+  }
+  Eigen::MatrixXd points(Signed(batch.dimension), Signed(n));
+  for (size_t i = 0; i < n * batch.dimension; ++i) {
+    points.data()[i] = static_cast<double>(batch.points[b * n * batch.dimension + i]);
+  }
+  return GramOfPoints<double>(batch.kernel, OneOrEach(batch.parameter, b), std::move(points));
+}
+
+double DerivativeAlong(const Batch<double>& batch,
+                       size_t b,
+                       std::span<const uint8_t> labels,
+                       std::span<const double> weights,
+                       const Direction& direction,
+                       double step) {
+  using Real = long double;
+  const Eigen::Index n = Signed(batch.n);
+  const auto loss = [&](Real by) {
+    MatrixOf<Real> points(Signed(batch.dimension), n);
+    for (Eigen::Index i = 0; i < points.size(); ++i) {
+      const auto at = static_cast<size_t>(i);
+      points.data()[i] =
+          Real{batch.points[b * batch.n * batch.dimension + at]} + by * Real{direction.points[at]};
+    }
+    const MatrixOf<Real> gram = GramOfPoints<Real>(
+        batch.kernel, OneOrEach(batch.parameter, b) + by * direction.parameter, std::move(points));
+    const Real box = OneOrEach(batch.box, b) + by * direction.box;
+    const Real ridge = OneOrEach(batch.ridge, b) + by * direction.ridge;
+    std::vector<Eigen::Index> margin;
+    Eigen::Matrix<Real, Eigen::Dynamic, 1> a = decltype(a)::Zero(n);
+    for (Eigen::Index i = 0; i < n; ++i) {
+      const auto label = static_cast<Label>(labels[static_cast<size_t>(i)]);
+      if (label == Label::kMargin) margin.push_back(i);
+      if (label == Label::kError) a[i] = box;
+    }
+    const Eigen::Index s = Signed(margin.size());
+    MatrixOf<Real> system = MatrixOf<Real>::Zero(s + 1, s + 1);
+    Eigen::Matrix<Real, Eigen::Dynamic, 1> right(s + 1);
+    for (Eigen::Index i = 0; i < s; ++i) {
+      const Eigen::Index point = margin[static_cast<size_t>(i)];
+      for (Eigen::Index j = 0; j < s; ++j) {
+        system(i, j) = 2 * gram(point, margin[static_cast<size_t>(j)]);
+      }
+      system(i, i) += ridge;
+      system(i, s) = system(s, i) = 1;
+      right[i] = gram(point, point) - 2 * gram.row(point).dot(a);
+    }
+    right[s] = 1 - a.sum();
+    const Eigen::Matrix<Real, Eigen::Dynamic, 1> solved = system.partialPivLu().solve(right);
+    for (Eigen::Index i = 0; i < s; ++i) a[margin[static_cast<size_t>(i)]] = solved[i];
+    Real sum = 0;
+    for (Eigen::Index i = 0; i < n; ++i) sum += a[i] * Real{weights[static_cast<size_t>(i)]};
+    return sum;
+  };
+  const Real h = step;
+  return static_cast<double>((8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h));
 }
 
 template <typename T>

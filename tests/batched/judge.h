@@ -5,7 +5,10 @@
 
 #include <Eigen/Core>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "core/batched/problem.h"
 
@@ -24,6 +27,22 @@ struct Verdict {
 };
 template <typename T>
 Verdict JudgeSolution(const Batch<T>& batch, size_t b, const Solution<T>& solution);
+
+// The derivative of L = sum_i weights_i a_i along a direction in everything that problem b of a
+// batch with points is made of, at fixed labels: central differences, extrapolated once, of the
+// linear system (8) at those labels in 64-bit significands (long double). Requires a margin.
+struct Direction {
+  std::vector<double> points;  // n x dimension
+  double parameter = 0.0;
+  double box = 0.0;
+  double ridge = 0.0;
+};
+double DerivativeAlong(const Batch<double>& batch,
+                       size_t b,
+                       std::span<const uint8_t> labels,
+                       std::span<const double> weights,
+                       const Direction& direction,
+                       double step);
 
 // The optimum by trying every way to label the points. Requires n <= 8 and a positive definite
 // K + (rho/2) I. Cost 3^n small solves.

@@ -10,7 +10,7 @@
 namespace lethe::batched {
 
 // On `threads` threads, 0: as many as the machine has processors. Where the system gives fewer, on
-// those. Speed of one core at 2.1 GHz and more: docs/benches.md, batched-speed.
+// those. Speed: `lethe-bench batched-speed`.
 std::unique_ptr<Backend> MakeCpuBackend(int threads);
 
 }  // namespace lethe::batched

@@ -206,7 +206,7 @@ bool Flip(size_t count, Workspace<T>& work) {
 template <typename T>
 Ending BlockPivots(const Options& options, Workspace<T>& work) {
   if (!FactoriseMargin(work)) return Ending::kNotPositiveDefinite;
-  constexpr int kPatience = 3;
+  constexpr int kPatience = 1;
   size_t least = kNone;
   int patience = kPatience;
   for (int round = 0; round < std::max(options.block_rounds, 1); ++round) {
@@ -360,7 +360,8 @@ T GapTolerance(const Options& options, const Workspace<T>& work) {
   const T relative = options.tolerance > 0         ? static_cast<T>(options.tolerance)
                      : sizeof(T) == sizeof(double) ? T(0x1p-30)
                                                    : T(0x1p-16);
-  return relative * (work.scale + work.ridge);
+  return relative * (work.scale + work.ridge) *
+         std::max(T{1}, work.box * static_cast<T>(work.n) / 4);
 }
 
 template <typename T>

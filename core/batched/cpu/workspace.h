@@ -118,7 +118,7 @@ struct Workspace {
     Product(matrix.get(), stride, rows, n, weights, columns.get(), values.get(), result);
   }
   // Gradients nearer to 0 than this are 0.
-  T sign_tolerance() const { return 64 * std::numeric_limits<T>::epsilon() * (scale + ridge); }
+  T sign_tolerance() const { return 16 * std::numeric_limits<T>::epsilon() * (scale + ridge); }
 };
 
 }  // namespace lethe::batched
