@@ -18,7 +18,7 @@ packages=(
 )
 case "${1:-}" in
   "") ;;
-  --clang) packages+=(clang clang-format) ;;
+  --clang) packages+=(clang libclang-rt-14-dev clang-format) ;;
   *) echo "usage: $0 [--clang]" >&2; exit 2 ;;
 esac
 

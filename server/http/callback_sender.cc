@@ -143,7 +143,8 @@ void CallbackSender::Run() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   while (!stopping()) {
     const absl::Duration pause = SendDue();
     std::unique_lock<std::mutex> lock(mutex_.native());
-    changed_.wait_for(lock, absl::ToChronoMilliseconds(pause), [this] { return stopping_; });
+    changed_.wait_for(lock, absl::ToChronoMilliseconds(pause),
+                      [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_; });
   }
 }
 

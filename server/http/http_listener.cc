@@ -67,7 +67,8 @@ class HandlerThreads {
   void Work() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     std::unique_lock<std::mutex> lock(mutex_.native());
     while (true) {
-      changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+      changed_.wait(
+          lock, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ending_ || !waiting_.empty(); });
       if (waiting_.empty()) return;
       {
         const std::function<void()> work = std::move(waiting_.front());

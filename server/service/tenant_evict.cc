@@ -37,20 +37,17 @@ Tenant::Choice Tenant::Choose(const Memory& memory, size_t budget) {
   const svdd::EvictionPlan whole = options_.planner(memory.state->exact(), 1);
   Choice choice;
   choice.plan.retained = memory.state->size();
-  const auto take = [&](std::span<const svdd::TokenHandle> from,
-                        std::vector<svdd::TokenHandle>& taken) {
-    for (const svdd::TokenHandle handle : from) {
-      if (choice.plan.retained <= budget) return;
+  for (const auto part : {&svdd::EvictionPlan::reserve, &svdd::EvictionPlan::surplus}) {
+    for (const svdd::TokenHandle handle : whole.*part) {
+      if (choice.plan.retained <= budget) return choice;
       if (HoldOn(memory.state->SubjectOf(handle)) != nullptr) {
         ++choice.held;
         continue;
       }
-      taken.push_back(handle);
+      (choice.plan.*part).push_back(handle);
       --choice.plan.retained;
     }
-  };
-  take(whole.reserve, choice.plan.reserve);
-  take(whole.surplus, choice.plan.surplus);
+  }
   return choice;
 }
 

@@ -74,8 +74,15 @@ std::string ReadFile(const std::string& path) {
 
 std::string Base64Url(absl::string_view bytes) { return absl::WebSafeBase64Escape(bytes); }
 
-TestKey TestKey::P256() { return TestKey(EVP_EC_gen("P-256")); }
-TestKey TestKey::P384() { return TestKey(EVP_EC_gen("P-384")); }
+// The library takes the name of the curve as text that it might change.
+TestKey TestKey::P256() {
+  char curve[] = "P-256";
+  return TestKey(EVP_EC_gen(curve));
+}
+TestKey TestKey::P384() {
+  char curve[] = "P-384";
+  return TestKey(EVP_EC_gen(curve));
+}
 TestKey TestKey::Rsa(unsigned bits) { return TestKey(EVP_RSA_gen(bits)); }
 
 std::string TestKey::PublicPem() const {

@@ -547,9 +547,9 @@ std::string SombraToken(EVP_PKEY* key, const std::string& header, const std::str
 }
 
 TEST_F(HttpErasureTest, TranscendIsKnownByItsSignature) {
-  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-384"), EVP_PKEY_free);
-  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> other(EVP_EC_gen("P-384"),
-                                                                  EVP_PKEY_free);
+  char curve[] = "P-384";  // the library takes it as text that it might change
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen(curve), EVP_PKEY_free);
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> other(EVP_EC_gen(curve), EVP_PKEY_free);
   settings_.transcend_key = folder_.path() + "/transcend.pem";
   FILE* file = fopen(settings_.transcend_key.c_str(), "w");
   PEM_write_PUBKEY(file, key.get());

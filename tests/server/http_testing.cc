@@ -119,10 +119,15 @@ Page Wire::ReceivePage() {
 
 namespace {
 int serial = 0;
+
+EVP_PKEY* NewKey() {
+  char curve[] = "P-256";  // the library takes it as text that it might change
+  return EVP_EC_gen(curve);
+}
 }  // namespace
 
 TestCertificate::TestCertificate(const std::string& name, const TestCertificate* issuer, int days)
-    : key_(EVP_EC_gen("P-256"), EVP_PKEY_free), certificate_(X509_new(), X509_free) {
+    : key_(NewKey(), EVP_PKEY_free), certificate_(X509_new(), X509_free) {
   X509* x = certificate_.get();
   X509_set_version(x, 2);
   ASN1_INTEGER_set(X509_get_serialNumber(x), ++serial);
