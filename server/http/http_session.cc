@@ -12,7 +12,6 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/stream_traits.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
@@ -31,6 +30,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "server/http/http_call.h"
+#include "server/http/request_head.h"
 #include "server/service/retry_delay.h"
 
 namespace lethe::http {
@@ -42,7 +42,6 @@ using beast::error_code;
 using tcp = asio::ip::tcp;
 using PlainStream = beast::tcp_stream;
 using TlsStream = asio::ssl::stream<beast::tcp_stream>;
-using Parser = beast::http::request_parser<beast::http::string_body>;
 
 constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
 // Of a body, that needs no room among those of all: connections bound it.
@@ -58,12 +57,6 @@ constexpr std::array<std::pair<const char*, const char*>, 3> kSecurityHeaders = 
     {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
     {"Referrer-Policy", "no-referrer"},
 }};
-// Two of them would be two opinions.
-constexpr std::array<absl::string_view, 8> kOnlyOnce = {
-    "host",           "authorization",     "content-type",    "content-encoding",
-    "content-length", "transfer-encoding", "idempotency-key", "expect"};
-
-absl::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
 
 std::string PeerCertificate(SSL* ssl) {
   const std::unique_ptr<X509, decltype(&X509_free)> certificate(SSL_get1_peer_certificate(ssl),
@@ -101,41 +94,6 @@ bool IsLoopbackHost(absl::string_view host) {
   error_code error;
   const auto address = asio::ip::make_address_v4(name, error);
   return !error && address.is_loopback();
-}
-
-// From a head that the library took to the request; what of it could mean two things to two readers
-// is refused.
-absl::StatusOr<HttpRequest> RequestOf(const Parser& parser) {
-  const auto& head = parser.get();
-  HttpRequest request;
-  request.method = std::string(View(head.method_string()));
-  if (head.version() != 11 && head.version() != 10) {
-    return absl::InvalidArgumentError("version: only HTTP/1.1 and HTTP/1.0 are spoken here");
-  }
-  if (absl::Status target = ParseTarget(View(head.target()), request); !target.ok()) return target;
-  for (const auto& field : head) {
-    std::string name = absl::AsciiStrToLower(View(field.name_string()));
-    request.headers.emplace_back(std::move(name), std::string(View(field.value())));
-  }
-  for (const absl::string_view name : kOnlyOnce) {
-    if (request.HeaderCount(name) > 1) {
-      return absl::InvalidArgumentError(absl::StrCat(std::string(name), ": is there twice"));
-    }
-  }
-  // The library takes "4, 4", the same length twice.
-  const absl::string_view length = request.Header("content-length");
-  if (!std::all_of(length.begin(), length.end(), absl::ascii_isdigit)) {
-    return absl::InvalidArgumentError("content-length: is no number");
-  }
-  if (head.version() == 11 && request.HeaderCount("host") == 0) {
-    return absl::InvalidArgumentError("host: is missing");
-  }
-  if (request.HeaderCount("transfer-encoding") > 0 &&
-      (head.version() == 10 || !parser.chunked() ||
-       !absl::EqualsIgnoreCase(request.Header("transfer-encoding"), "chunked"))) {
-    return absl::InvalidArgumentError("transfer-encoding: only chunked is taken");
-  }
-  return request;
 }
 
 template <typename Stream>
@@ -501,7 +459,7 @@ class StreamSession final : public Session,
   SessionHost& host_;
   const std::function<void(const Session*)> ended_;
   beast::flat_buffer buffer_;
-  std::optional<Parser> parser_;
+  std::optional<RequestParser> parser_;
   State state_ = State::kReading;
   std::string certificate_;
   HttpRequest request_;
