@@ -3,6 +3,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/byte_reader.h"
+#include "client/cli/numbers.h"
 #include "client/cli/token_source.h"
 #include "nlohmann/json.hpp"
 
@@ -87,7 +88,7 @@ class NdjsonSource : public TokenSource {
       } else if (!value[i].is_number()) {
         Fault(Kind::kBadLine, place, "not a number", item);
       } else {
-        numbers.push_back(value[i].get<double>());
+        numbers.push_back(ToDouble(value[i]));
       }
     }
   }

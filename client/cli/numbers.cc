@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "nlohmann/json.hpp"
 
 namespace lethe::cli {
 namespace {
@@ -62,6 +63,13 @@ absl::StatusOr<std::vector<double>> ParseVector(absl::string_view text) {
     values.push_back(*value);
   }
   return values;
+}
+
+double ToDouble(const nlohmann::json& number) {
+  // Every other whole number that is not negative is kept as an unsigned one.
+  const bool negative_zero =
+      number.type() == nlohmann::json::value_t::number_integer && number.get<int64_t>() == 0;
+  return negative_zero ? -0.0 : number.get<double>();
 }
 
 std::string FormatHex(double value) {

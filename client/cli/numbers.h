@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace lethe::cli {
 
@@ -18,6 +19,8 @@ absl::StatusOr<double> ParseDecimal(absl::string_view text);
 absl::StatusOr<double> ParseHexOrDecimal(absl::string_view text);
 // "1,2,-3.5". INVALID_ARGUMENT names the place: "[1]: not a number".
 absl::StatusOr<std::vector<double>> ParseVector(absl::string_view text);
+// What a number of JSON says: the library takes "-0" for a whole number, which has no sign.
+double ToDouble(const nlohmann::json& number);
 // As printf's %a: "0x1.8p-3".
 std::string FormatHex(double value);
 

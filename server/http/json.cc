@@ -112,6 +112,30 @@ absl::Status FieldError(absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": is of another type than this field"));
 }
 
+// The library takes "-0" for a whole number, which has no sign, and writes the double so: others
+// read it as it does. Requires JSON.
+std::string WithSignedZeros(absl::string_view json) {
+  std::string signed_zeros;
+  size_t copied = 0;
+  bool in_text = false;
+  for (size_t at = 0; at < json.size(); ++at) {
+    const char c = json[at];
+    if (in_text && c == '\\') {
+      ++at;
+    } else if (c == '"') {
+      in_text = !in_text;
+    } else if (!in_text && c == '0' && at > 0 && json[at - 1] == '-') {
+      const char before = at > 1 ? json[at - 2] : ' ';
+      const char after = at + 1 < json.size() ? json[at + 1] : ' ';
+      if (before == 'e' || before == 'E' || after == '.' || after == 'e' || after == 'E') continue;
+      absl::StrAppend(&signed_zeros, json.substr(copied, at + 1 - copied), ".0");
+      copied = at + 1;
+    }
+  }
+  absl::StrAppend(&signed_zeros, json.substr(copied));
+  return signed_zeros;
+}
+
 }  // namespace
 
 absl::Status CheckJson(absl::string_view text) {
@@ -123,8 +147,8 @@ absl::Status CheckJson(absl::string_view text) {
 absl::Status FromJson(absl::string_view text, google::protobuf::Message* message) {
   if (text.empty()) return absl::OkStatus();
   if (absl::Status checked = CheckJson(text); !checked.ok()) return checked;
-  const google::protobuf::util::Status parsed = google::protobuf::util::JsonStringToMessage(
-      google::protobuf::StringPiece(text.data(), text.size()), message);
+  const google::protobuf::util::Status parsed =
+      google::protobuf::util::JsonStringToMessage(WithSignedZeros(text), message);
   if (parsed.ok()) return absl::OkStatus();
   const google::protobuf::StringPiece problem = parsed.message();
   return FieldError(absl::string_view(problem.data(), problem.size()));
@@ -137,8 +161,7 @@ absl::StatusOr<std::string> ToJson(const google::protobuf::Message& message) {
   if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) {
     return absl::InternalError("the answer cannot be written as JSON");
   }
-  text += '\n';
-  return text;
+  return WithSignedZeros(text) + "\n";
 }
 
 }  // namespace lethe::http

@@ -25,9 +25,9 @@ inline constexpr int kMaxJsonDepth = 16;
 absl::Status CheckJson(absl::string_view text);
 
 // Fills the message. Unknown fields are refused; numbers of 64 bits are texts or numbers; doubles
-// are read to the nearest, NaN and infinities are not JSON but the texts "NaN", "Infinity" and
-// "-Infinity", which no call takes. Empty text is an empty object. INVALID_ARGUMENT names the field
-// ("tokens[3].key[1]") and never a value.
+// are read to the nearest, "-0" with its sign; NaN and infinities are not JSON but the texts "NaN",
+// "Infinity" and "-Infinity", which no call takes. Empty text is an empty object. INVALID_ARGUMENT
+// names the field ("tokens[3].key[1]") and never a value.
 absl::Status FromJson(absl::string_view text, google::protobuf::Message* message);
 
 // As proto3 maps it: names in lowerCamelCase, 64 bits as text, bytes as base64, doubles in the

@@ -44,6 +44,19 @@ TEST(NdjsonTest, ReadsTokens) {
   EXPECT_EQ(source->Next().kind, Kind::kEnd);
 }
 
+TEST(NdjsonTest, ZeroKeepsItsSign) {
+  std::istringstream stream(R"({"key":[-0,-0.0,0,-0e0],"value":[-1]})");
+  const auto source = OpenNdjson(stream);
+  const TokenSource::Item item = source->Next();
+  ASSERT_EQ(item.kind, TokenSource::Kind::kToken) << item.message;
+  ASSERT_EQ(item.token.key.size(), 4u);
+  EXPECT_TRUE(std::signbit(item.token.key[0]));
+  EXPECT_TRUE(std::signbit(item.token.key[1]));
+  EXPECT_FALSE(std::signbit(item.token.key[2]));
+  EXPECT_TRUE(std::signbit(item.token.key[3]));
+  EXPECT_EQ(item.token.value, std::vector<double>{-1});
+}
+
 TEST(NdjsonTest, ErrorsNameThePlaceAndNeverTheData) {
   struct Case {
     std::string line;

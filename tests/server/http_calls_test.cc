@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -304,6 +305,30 @@ TEST_F(HttpCallsTest, EveryUnaryRpcHasItsTwin) {
     calls.insert(calls::NameOf(call.method));
   }
   EXPECT_EQ(served, calls);
+}
+
+TEST(JsonTest, ZeroKeepsItsSign) {
+  v1::Token token;
+  ASSERT_THAT(
+      FromJson(R"({"id":"-0 \" -0","key":[-0,0,-0.0,-0e3,1e-0,10e-05, -0 ],"value":[-0]})", &token),
+      IsOk());
+  EXPECT_EQ(token.id(), "-0 \" -0");
+  const std::vector<double> key = {-0.0, 0.0, -0.0, -0.0, 1.0, 1e-4, -0.0};
+  ASSERT_EQ(token.key_size(), 7);
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_EQ(token.key(i), key[static_cast<size_t>(i)]);
+    EXPECT_EQ(std::signbit(token.key(i)), std::signbit(key[static_cast<size_t>(i)])) << i;
+  }
+  const auto printed = ToJson(token);
+  ASSERT_THAT(printed, IsOk());
+  // Also for readers that know whole numbers without a sign.
+  EXPECT_THAT(*printed, HasSubstr(R"("value":[-0.0])"));
+  v1::Token again;
+  ASSERT_THAT(FromJson(*printed, &again), IsOk());
+  EXPECT_EQ(again.SerializeAsString(), token.SerializeAsString());
+  v1::ListTenantsRequest whole;
+  ASSERT_THAT(FromJson(R"({"pageSize":-0})", &whole), IsOk());
+  EXPECT_EQ(whole.page_size(), 0u);
 }
 
 // docs/openapi.json is what the server says of itself. After a change of routes or messages:

@@ -24,7 +24,7 @@ absl::Status Bad(absl::string_view field, absl::string_view what) {
 
 absl::StatusOr<double> ReadNumber(const json& value, absl::string_view field) {
   if (value.is_number()) {
-    const double number = value.get<double>();
+    const double number = ToDouble(value);
     if (!std::isfinite(number)) return Bad(field, "not finite");
     return number;
   }
