@@ -32,7 +32,7 @@ add_library(lethe_cjose INTERFACE)
 target_include_directories(lethe_cjose SYSTEM INTERFACE "${LETHE_CJOSE_INCLUDE}")
 target_link_libraries(lethe_cjose INTERFACE "${LETHE_CJOSE_LIBRARY}")
 
-if(LETHE_TESTS)
+if(LETHE_TESTS OR LETHE_FUZZ)
   find_package(GTest 1.12 CONFIG REQUIRED)
 endif()
 if(LETHE_BENCHMARKS)

@@ -1,18 +1,25 @@
 #!/usr/bin/env bash
-# server.sh: shows what is claimed of the server, from the built tree. A line a claim:
+# server.sh [--full]: shows what is claimed of the server, from the built tree. A line a claim:
 #
 #   ok|short CLAIM: FIGURE (bar BAR)
 #
 # and exit status 1 when any is short. Needs build/release (tests/run.sh), node, npm, curl and openssl; the
 # foreign client comes from npm. A quiet machine: ratios of times are among the claims.
+#
+#   default   of the fuzzing, a replay of the committed inputs
+#   --full    also builds the fuzz targets with clang++ and runs each for ten minutes (tests/fuzz)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
-[ $# -eq 0 ] || { sed -n '2,7s/^# \{0,1\}//p' tests/show/server.sh >&2; exit 2; }
+case "$*" in
+  "") full= ;;
+  --full) full=yes ;;
+  *) sed -n '2,10s/^# \{0,1\}//p' tests/show/server.sh >&2; exit 2 ;;
+esac
 
 bin=$root/build/release/bin
 source deploy/lib/lethed.sh
-for program in lethe lethed lethe-verify server_load server_stream access_rpc_test; do
+for program in lethe lethed lethe-verify server_load server_stream access_rpc_test fuzz_replay; do
   [ -x "$bin/$program" ] || { echo "server: no $bin/$program; run tests/run.sh first" >&2; exit 2; }
 done
 for program in node npm curl openssl; do
@@ -238,6 +245,16 @@ claim $holds "abuse: others meanwhile, by gRPC, each within 5 s" "$served served
 status=0
 lethed_stop || status=$?
 claim $status "abuse: the server ends by itself afterwards" "status $status" "0"
+
+# --- Fuzzing.
+"$bin/fuzz_replay" tests/fuzz/corpus >"$work/replay" 2>&1 && holds=0 || holds=1
+claim $holds "inputs of the fuzz targets, replayed" \
+  "$(awk '/ inputs in / { inputs += $2; seconds += $5 } END { printf "%d in %.1f s", inputs, seconds }' "$work/replay")$(grep -E 'does not hold|fuzz_replay:' "$work/replay" | head -n 1 | sed 's/^/; /')" "no fault"
+if [ -n "$full" ]; then
+  bash tests/fuzz/run.sh >"$work/fuzz" || true
+  grep -E '^(ok|short) ' "$work/fuzz" || claim 1 "fuzz" "did not run" "ran"
+  short=$((short + $(grep -c '^short ' "$work/fuzz" || true)))
+fi
 
 echo "server: $short short"
 [ "$short" -eq 0 ]
