@@ -13,19 +13,6 @@ namespace {
 constexpr std::string_view kCheckpointLine = "lethe language model checkpoint 1\n";
 constexpr std::string_view kArtefactLine = "lethe language model 1\n";
 
-absl::Status Damaged(std::string_view what, std::string_view why) {
-  return absl::DataLossError(absl::StrCat(absl::string_view(what.data(), what.size()), ": ",
-                                          absl::string_view(why.data(), why.size())));
-}
-
-// The line, the size of T, and the options that follow; DATA_LOSS where they are not there.
-template <typename T>
-absl::Status ReadHead(std::string_view what, std::string_view line, ByteReader* reader) {
-  if (!reader->ReadRaw(line)) return Damaged(what, "not of this kind or version");
-  if (reader->Read<uint8_t>() != sizeof(T)) return Damaged(what, "holds the other precision");
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status Validate(const LanguageTrainerOptions& options) {
@@ -115,8 +102,7 @@ absl::StatusOr<LossReport> LanguageTrainer<T>::Evaluate(const Runtime& runtime,
 template <typename T>
 std::string LanguageTrainer<T>::Checkpoint() const {
   ByteWriter writer;
-  writer.WriteRaw(kCheckpointLine);
-  writer.Write<uint8_t>(sizeof(T));
+  WriteHead<T>(kCheckpointLine, &writer);
   WriteOptions(options_.model, &writer);
   WriteOptions(options_.optimizer, &writer);
   writer.Write<uint64_t>(options_.batch);
@@ -161,8 +147,7 @@ absl::StatusOr<LanguageTrainer<T>> LanguageTrainer<T>::Restore(std::string_view 
 template <typename T>
 std::string LanguageTrainer<T>::Artefact() const {
   ByteWriter writer;
-  writer.WriteRaw(kArtefactLine);
-  writer.Write<uint8_t>(sizeof(T));
+  WriteHead<T>(kArtefactLine, &writer);
   WriteOptions(options_.model, &writer);
   writer.WriteArray(values_);
   return writer.Take();

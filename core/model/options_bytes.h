@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/model/encoder.h"
 #include "core/model/language_model.h"
 #include "core/model/optimizer.h"
 #include "core/model/state_bytes.h"
@@ -47,6 +50,20 @@ void VisitFields(LanguageModelOptions& options, const Field& field) {
   field(options.deviation);
 }
 template <typename Field>
+void VisitFields(EncoderOptions& options, const Field& field) {
+  field(options.key_dimension);
+  field(options.value_dimension);
+  field(options.projected_key);
+  field(options.projected_value);
+  field(options.unit_length);
+  field(options.kernel);
+  field(options.box);
+  field(options.ridge);
+  field(options.width);
+  field(options.scale);
+  field(options.sharpness);
+}
+template <typename Field>
 void VisitFields(OptimizerOptions& options, const Field& field) {
   field(options.peak_rate);
   field(options.last_rate);
@@ -57,6 +74,22 @@ void VisitFields(OptimizerOptions& options, const Field& field) {
   field(options.decay);
   field(options.epsilon);
   field(options.clip);
+}
+
+// How the file begins: a line for kind and version, and the size of its numbers.
+template <typename T>
+void WriteHead(std::string_view line, ByteWriter* writer) {
+  writer->WriteRaw(line);
+  writer->Write<uint8_t>(sizeof(T));
+}
+inline absl::Status Damaged(absl::string_view what, absl::string_view why) {
+  return absl::DataLossError(absl::StrCat(what, ": ", why));
+}
+template <typename T>
+absl::Status ReadHead(absl::string_view what, std::string_view line, ByteReader* reader) {
+  if (!reader->ReadRaw(line)) return Damaged(what, "not of this kind or version");
+  if (reader->Read<uint8_t>() != sizeof(T)) return Damaged(what, "holds the other precision");
+  return absl::OkStatus();
 }
 
 template <typename Options>

@@ -80,7 +80,7 @@ void HoldGradients(const LanguageModelOptions& options) {
       largest = std::max(largest, std::abs(entry));
     }
     EXPECT_GT(largest, 1e-6) << part.name;
-    const size_t stride = std::max<size_t>(1, part.size() / 7);
+    const size_t stride = std::max<size_t>(1, part.size() / 5);
     for (size_t i = part.first; i < part.first + part.size(); i += stride) {
       bool kink = false;
       const double quotient = DifferenceQuotient(
