@@ -28,7 +28,7 @@ ConstMap<T> Map(Matrix<const T> m) {
   return {m.data, Signed(m.rows), Signed(m.columns), Eigen::OuterStride<>(Signed(m.stride))};
 }
 
-// Where a operand's entry (row of c or column of c, index of the reduction) lies.
+// Where an operand's entry (row of c or column of c, index of the reduction) lies.
 template <typename T>
 struct Operand {
   Matrix<const T> matrix;

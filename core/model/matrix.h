@@ -56,6 +56,13 @@ using InVector = std::span<const std::type_identity_t<T>>;
 template <typename T>
 class Buffer {
  public:
+  Buffer() = default;
+  // A copy would show the original's memory.
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  Buffer(Buffer&&) = default;
+  Buffer& operator=(Buffer&&) = default;
+
   Matrix<T> Resize(size_t rows, size_t columns) {
     if (memory_.size() < rows * columns) memory_.resize(rows * columns);
     matrix_ = {memory_.data(), rows, columns, columns};
