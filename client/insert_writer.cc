@@ -67,8 +67,9 @@ absl::StatusOr<InsertSummary> InsertWriter::Close() {
   if (closed_) return absl::FailedPreconditionError("the writer is closed");
   closed_ = true;
   LETHE_RETURN_IF_ERROR(failure_);
-  closing_ = true;
   if (!pending_.empty()) LETHE_RETURN_IF_ERROR(FlushPending());
+  // Only now: the last batch may have to wait for a place, on a stream that takes it.
+  closing_ = true;
   while (!unacknowledged_.empty()) LETHE_RETURN_IF_ERROR(AwaitProgress());
   if (attempt_ != nullptr) {
     // Everything is durable; how the stream ends no longer matters, only that it does.

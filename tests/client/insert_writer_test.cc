@@ -259,6 +259,20 @@ TEST_F(InsertWriterTest, SendsBatchesInOrder) {
   EXPECT_EQ(sleeps_, 0);
 }
 
+TEST_F(InsertWriterTest, TheLastBatchWaitsForAPlaceOnTheSameStream) {
+  writer_options_.batch_tokens = 10;
+  writer_options_.window = 1;
+  for (int i = 0; i < 200; ++i) {
+    server_.order.clear();
+    server_.tokens.clear();
+    server_.streams = 0;
+    Serve({});
+    CheckAllArrive(25);
+    EXPECT_EQ(server_.streams, 1u);
+    EXPECT_EQ(sleeps_, 0);
+  }
+}
+
 TEST_F(InsertWriterTest, RandomBreaksLoseNothingAndDoubleNothing) {
   const uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
