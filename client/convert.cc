@@ -202,6 +202,7 @@ QueryResult FromWire(const v1::QueryResponse& wire) {
     answer.position = EnumFromWire(static_cast<int>(item.position()), QueryPosition::kUndefined);
     answer.readout_bound = item.readout_bound();
     if (item.has_decision_bound()) answer.decision_bound = item.decision_bound();
+    if (item.has_local_share()) answer.local_share = item.local_share();
     for (const v1::QueryToken& token : item.tokens()) {
       answer.tokens.push_back({.id = token.id(), .weight = token.weight(), .share = token.share()});
     }
@@ -387,6 +388,18 @@ v1::QueryRequest ToWire(const QueryRequest& request) {
     wire.add_queries()->mutable_values()->Assign(query.begin(), query.end());
   }
   wire.set_top_tokens(request.top_tokens);
+  if (request.local.has_value()) {
+    v1::LocalChunk* local = wire.mutable_local();
+    for (const std::vector<double>& key : request.local->keys) {
+      local->add_keys()->mutable_values()->Assign(key.begin(), key.end());
+    }
+    for (const std::vector<double>& value : request.local->values) {
+      local->add_values()->mutable_values()->Assign(value.begin(), value.end());
+    }
+    if (request.local->scale.has_value()) local->set_scale(*request.local->scale);
+    if (request.local->gate.has_value()) local->set_gate(*request.local->gate);
+    local->set_causal(request.local->causal);
+  }
   return wire;
 }
 

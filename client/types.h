@@ -177,10 +177,21 @@ enum class QueryPosition : uint8_t {
   kUndefined = 4,  // empty or warming, or the radius is an interval that contains the query
 };
 
+// Keys and values beside the memory: the answer is the gated softmax over both, with logits
+// scale <q, x>, each weight of the memory times `gate`, and 1 for a key of this chunk.
+struct LocalChunk {
+  std::vector<std::vector<double>> keys;  // at most 1,024
+  std::vector<std::vector<double>> values;
+  std::optional<double> scale;  // 1 / sqrt(key dimension) where absent
+  std::optional<double> gate;   // 1 where absent
+  bool causal = false;          // query i sees the first i + 1 keys; needs one query a key
+};
+
 struct QueryRequest {
   MemoryName name;
   std::vector<std::vector<double>> queries;
   uint32_t top_tokens = 0;  // also return the tokens that carried the answer, at most this many
+  std::optional<LocalChunk> local;
 };
 
 struct QueryToken {
@@ -192,12 +203,13 @@ struct QueryToken {
 struct QueryAnswer {
   std::vector<double> readout;  // empty for an empty memory
   double log_denominator = 0.0;
-  std::optional<double> decision;  // absent where the radius is not unique
+  std::optional<double> decision;  // absent where the radius is not unique, and with a chunk
   QueryPosition position = QueryPosition::kUnspecified;
   std::vector<QueryToken> tokens;
   // How far each number of the readout, and the decision, can be from the exact problem's.
   double readout_bound = 0.0;
   std::optional<double> decision_bound;
+  std::optional<double> local_share;  // of the local chunk, where there is one
 };
 
 struct QueryResult {

@@ -13,12 +13,16 @@ namespace lethe::cli {
 namespace {
 
 constexpr size_t kBatch = 500;
+constexpr size_t kMostLocal = 1024;
 constexpr int kShownDigits = 6;
 
 struct Arguments {
   InputFileOptions input;
   std::vector<std::string> keys;
   uint32_t top = 0;
+  std::string local;
+  double scale = 0.0;  // 0: not given
+  double gate = 0.0;   // likewise
 };
 
 std::string Numbers(const std::vector<double>& values) {
@@ -29,10 +33,9 @@ std::string Numbers(const std::vector<double>& values) {
 
 class Asker {
  public:
-  Asker(Context& context, client::MemoryName name, uint32_t top) : context_(context), top_(top) {
-    request_.name = std::move(name);
-    request_.top_tokens = top;
-  }
+  // `request` without queries.
+  Asker(Context& context, client::QueryRequest request)
+      : context_(context), top_(request.top_tokens), request_(std::move(request)) {}
 
   // Exit status; asks the server with every full batch.
   int Add(std::vector<double> key) {
@@ -154,13 +157,41 @@ int AskFile(Context& context, const Arguments& arguments, Asker& asker) {
   return asker.AskFrom(**input);
 }
 
+// Exit status; reads the keys and values beside the memory.
+int ReadLocal(Context& context, const Arguments& arguments, client::LocalChunk& local) {
+  const absl::StatusOr<std::unique_ptr<InputFile>> input =
+      InputFile::Open(context, {.path = arguments.local, .format = "ndjson"});
+  if (!input.ok()) return ReportOpenError(context, input.status());
+  while (true) {
+    TokenSource::Item item = (*input)->source().Next();
+    if (item.kind == TokenSource::Kind::kEnd) break;
+    if (item.kind != TokenSource::Kind::kToken) {
+      return context.FileError(absl::StrCat((*input)->name(), ": ", item.message));
+    }
+    if (local.keys.size() == kMostLocal) {
+      return context.FileError(
+          absl::StrCat((*input)->name(), ": has more than ", kMostLocal, " lines"));
+    }
+    local.keys.push_back(std::move(item.token.key));
+    local.values.push_back(std::move(item.token.value));
+  }
+  if (arguments.scale != 0.0) local.scale = arguments.scale;
+  if (arguments.gate != 0.0) local.gate = arguments.gate;
+  return kExitOk;
+}
+
 int Query(Context& context, const Arguments& arguments) {
   const absl::StatusOr<client::MemoryName> name = context.Memory();
   if (!name.ok()) return context.UsageError(name.status().message());
   if (arguments.keys.empty() == arguments.input.path.empty()) {
     return context.UsageError("either --key or --file is needed");
   }
-  Asker asker(context, *name, arguments.top);
+  client::QueryRequest request{.name = *name, .top_tokens = arguments.top};
+  if (!arguments.local.empty()) {
+    const int status = ReadLocal(context, arguments, request.local.emplace());
+    if (status != kExitOk) return status;
+  }
+  Asker asker(context, std::move(request));
   std::vector<std::vector<double>> keys;
   for (size_t i = 0; i < arguments.keys.size(); ++i) {
     absl::StatusOr<std::vector<double>> key = ParseVector(arguments.keys[i]);
@@ -194,6 +225,19 @@ void AddQueryCommand(CLI::App& app, Context& context, Action& action) {
         return value >= 0 && value <= 1000 ? std::string() : "must be in 0 to 1000";
       })
       ->type_name("N");
+  CLI::Option* local =
+      verb->add_option("--local", arguments->local,
+                       "Keys and values beside the memory, NDJSON: gated softmax over both")
+          ->type_name("PATH");
+  verb->add_option("--scale", arguments->scale,
+                   "Of its logits (default: 1 / sqrt of the key's dimension)")
+      ->check(CLI::PositiveNumber)
+      ->needs(local)
+      ->type_name("X");
+  verb->add_option("--gate", arguments->gate, "Factor of the memory's weights (default: 1)")
+      ->check(CLI::PositiveNumber)
+      ->needs(local)
+      ->type_name("X");
   verb->callback([&context, &action, arguments] {
     action = [&context, arguments] { return Query(context, *arguments); };
   });

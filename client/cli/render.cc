@@ -147,6 +147,7 @@ Json ToJson(const client::QueryAnswer& answer) {
                {"position", Lower(answer.position)},
                {"readout_bound", answer.readout_bound},
                {"decision_bound", Optional(answer.decision_bound)}};
+  if (answer.local_share.has_value()) json["local_share"] = *answer.local_share;
   if (!answer.tokens.empty()) {
     Json tokens = Json::array();
     for (const client::QueryToken& token : answer.tokens) {

@@ -170,6 +170,18 @@ service::QueryInput FromProto(const v1::QueryRequest& request) {
     out.queries.emplace_back(query.values().begin(), query.values().end());
   }
   out.top_tokens = request.top_tokens();
+  if (request.has_local()) {
+    service::LocalChunkInput& local = out.local.emplace();
+    for (const v1::Vector& key : request.local().keys()) {
+      local.keys.emplace_back(key.values().begin(), key.values().end());
+    }
+    for (const v1::Vector& value : request.local().values()) {
+      local.values.emplace_back(value.values().begin(), value.values().end());
+    }
+    if (request.local().has_scale()) local.scale = request.local().scale();
+    if (request.local().has_gate()) local.gate = request.local().gate();
+    local.causal = request.local().causal();
+  }
   return out;
 }
 
@@ -286,6 +298,7 @@ void ToProto(const service::QueryReply& from, v1::QueryResponse* to) {
     result->set_position(static_cast<v1::QueryPosition>(item.position));
     result->set_readout_bound(item.readout_bound);
     if (item.decision_bound.has_value()) result->set_decision_bound(*item.decision_bound);
+    if (item.local_share.has_value()) result->set_local_share(*item.local_share);
     for (const service::QueryToken& token : item.tokens) {
       v1::QueryToken* out = result->add_tokens();
       out->set_id(token.id);

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
+#include <span>
+#include <utility>
 
 #include "audit/encoding.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
+#include "core/svdd/gated.h"
 
 namespace lethe::service {
 namespace {
@@ -28,18 +32,18 @@ QueryPosition PositionOf(const svdd::Snapshot& snapshot, const svdd::Readout& re
 }
 
 std::vector<QueryToken> TopTokens(const Published& state,
-                                  const svdd::Readout& readout,
+                                  const std::vector<double>& shares,
                                   size_t count) {
   const auto& supports = state.snapshot->supports;
-  LETHE_CHECK(readout.shares.size() == supports.size());
+  LETHE_CHECK(shares.size() == supports.size());
   std::vector<size_t> order(supports.size());
   std::iota(order.begin(), order.end(), size_t{0});
   count = std::min(count, order.size());
   // Equal shares in insertion order, so that the answer is the same every time.
   std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
-                    [&readout](size_t a, size_t b) {
-                      if (readout.shares[a] != readout.shares[b]) {
-                        return readout.shares[a] > readout.shares[b];
+                    [&shares](size_t a, size_t b) {
+                      if (shares[a] != shares[b]) {
+                        return shares[a] > shares[b];
                       }
                       return a < b;
                     });
@@ -48,9 +52,64 @@ std::vector<QueryToken> TopTokens(const Published& state,
   for (size_t i = 0; i < count; ++i) {
     tokens.push_back({.id = state.support_ids[order[i]],
                       .weight = supports[order[i]].alpha,
-                      .share = readout.shares[order[i]]});
+                      .share = shares[order[i]]});
   }
   return tokens;
+}
+
+constexpr double kLogOfNothing = -std::numeric_limits<double>::infinity();  // ln of an empty sum
+
+// A local chunk in the form of core.
+class FlatChunk {
+ public:
+  FlatChunk(const LocalChunkInput& chunk, const svdd::Snapshot& snapshot)
+      : key_dimension_(static_cast<size_t>(snapshot.options.key_dimension)),
+        value_dimension_(static_cast<size_t>(snapshot.options.value_dimension)),
+        count_(chunk.keys.size()),
+        causal_(chunk.causal),
+        scale_(chunk.scale.value_or(1 / std::sqrt(static_cast<double>(key_dimension_)))),
+        gate_(chunk.gate.value_or(1.0)) {
+    for (size_t i = 0; i < count_; ++i) {
+      keys_.insert(keys_.end(), chunk.keys[i].begin(), chunk.keys[i].end());
+      values_.insert(values_.end(), chunk.values[i].begin(), chunk.values[i].end());
+    }
+  }
+  // What this query sees of it.
+  svdd::LocalChunk UpTo(size_t query) const {
+    const size_t seen = causal_ ? query + 1 : count_;
+    return {.keys = std::span(keys_).first(seen * key_dimension_),
+            .values = std::span(values_).first(seen * value_dimension_),
+            .scale = scale_,
+            .gate = gate_};
+  }
+
+ private:
+  const size_t key_dimension_;
+  const size_t value_dimension_;
+  const size_t count_;
+  const bool causal_;
+  const double scale_;
+  const double gate_;
+  std::vector<double> keys_;
+  std::vector<double> values_;
+};
+
+void AnswerWithChunk(const Published& state,
+                     const std::vector<double>& query,
+                     const svdd::LocalChunk& chunk,
+                     size_t top_tokens,
+                     QueryItem& item) {
+  item.local_share = 0.0;
+  if (state.snapshot->phase == svdd::Phase::kEmpty && chunk.keys.empty()) {
+    item.log_denominator = kLogOfNothing;
+    return;
+  }
+  svdd::GatedReadout readout = svdd::GatedSoftmax(*state.snapshot, query, chunk);
+  item.readout_bound = readout.value_bound;
+  item.log_denominator = readout.log_denominator;
+  item.local_share = readout.local_share;
+  if (top_tokens > 0) item.tokens = TopTokens(state, readout.shares, top_tokens);
+  item.readout = std::move(readout.value);
 }
 
 }  // namespace
@@ -100,33 +159,38 @@ size_t AnswerBytes(size_t value_dimension, size_t top_tokens) {
 }
 
 absl::StatusOr<QueryReply> AnswerQueries(const Published& state,
-                                         const std::vector<std::vector<double>>& queries,
+                                         const QueryInput& input,
                                          size_t top_tokens,
                                          const CallOptions& call) {
   const svdd::Snapshot& snapshot = *state.snapshot;
+  std::unique_ptr<const FlatChunk> local;
+  if (input.local.has_value()) local = std::make_unique<const FlatChunk>(*input.local, snapshot);
   QueryReply reply;
   reply.phase = snapshot.phase;
   reply.partition = snapshot.counts;
-  reply.results.resize(queries.size());
-  for (size_t i = 0; i < queries.size(); ++i) {
+  reply.results.resize(input.queries.size());
+  for (size_t i = 0; i < input.queries.size(); ++i) {
     if (i % kQueriesPerLook == 0 && call.still_wanted) {
       LETHE_RETURN_IF_ERROR(call.still_wanted());
     }
     QueryItem& item = reply.results[i];
-    if (snapshot.phase == svdd::Phase::kEmpty) {
-      item.log_denominator = -std::numeric_limits<double>::infinity();  // ln of an empty sum
-      continue;
+    const std::vector<double>& query = input.queries[i];
+    if (local != nullptr) {
+      AnswerWithChunk(state, query, local->UpTo(i), top_tokens, item);
+    } else if (snapshot.phase == svdd::Phase::kEmpty) {
+      item.log_denominator = kLogOfNothing;
+    } else {
+      svdd::Readout readout = snapshot.Query(query, top_tokens > 0);
+      item.position = PositionOf(snapshot, readout);
+      if (snapshot.phase == svdd::Phase::kActive && readout.decision.has_value()) {
+        item.decision = readout.decision;
+        item.decision_bound = readout.decision_bound;
+      }
+      item.readout_bound = readout.value_bound;
+      item.log_denominator = readout.log_denominator;
+      if (top_tokens > 0) item.tokens = TopTokens(state, readout.shares, top_tokens);
+      item.readout = std::move(readout.value);
     }
-    svdd::Readout readout = snapshot.Query(queries[i], top_tokens > 0);
-    item.position = PositionOf(snapshot, readout);
-    if (snapshot.phase == svdd::Phase::kActive && readout.decision.has_value()) {
-      item.decision = readout.decision;
-      item.decision_bound = readout.decision_bound;
-    }
-    item.readout_bound = readout.value_bound;
-    item.log_denominator = readout.log_denominator;
-    if (top_tokens > 0) item.tokens = TopTokens(state, readout, top_tokens);
-    item.readout = std::move(readout.value);
   }
   return reply;
 }

@@ -54,10 +54,10 @@ std::string StateDigestHex(const Published& state);
 inline constexpr size_t kMaxAnswerBytes = size_t{16} << 20;
 size_t AnswerBytes(size_t value_dimension, size_t top_tokens);
 
-// Answers queries from one state. Requires validated input (CheckQuery). `still_wanted` is asked
-// between queries. Cost O(queries supports (d + m)).
+// Answers queries from one state. Requires validated input (CheckQuery, CheckLocalChunk).
+// `still_wanted` is asked between queries. Cost O(queries (supports + local keys) (d + m)).
 absl::StatusOr<QueryReply> AnswerQueries(const Published& state,
-                                         const std::vector<std::vector<double>>& queries,
+                                         const QueryInput& input,
                                          size_t top_tokens,
                                          const CallOptions& call);
 

@@ -394,6 +394,9 @@ absl::StatusOr<QueryReply> Tenant::Query(const QueryInput& input, const CallOpti
   for (size_t i = 0; i < input.queries.size(); ++i) {
     LETHE_RETURN_IF_ERROR(CheckQuery(input.queries[i], memory->options, i));
   }
+  if (input.local.has_value()) {
+    LETHE_RETURN_IF_ERROR(CheckLocalChunk(*input.local, memory->options, input.queries.size()));
+  }
   LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<const Published> state, memory->published.Serve());
   const size_t tokens = std::min<size_t>(input.top_tokens, state->support_ids.size());
   const size_t bytes = AnswerBytes(static_cast<size_t>(memory->options.value_dimension), tokens);
@@ -402,7 +405,7 @@ absl::StatusOr<QueryReply> Tenant::Query(const QueryInput& input, const CallOpti
                                               " bytes; ask at most ", kMaxAnswerBytes / bytes,
                                               " queries at a time"));
   }
-  return AnswerQueries(*state, input.queries, tokens, call);
+  return AnswerQueries(*state, input, tokens, call);
 }
 
 absl::StatusOr<CertificateInfo> Tenant::GetCertificate(absl::string_view id) {

@@ -123,11 +123,21 @@ struct InsertReply {
   Verdict verdict = Verdict::kProven;  // on the state after
 };
 
+// Keys and values beside the memory (core/svdd/gated.h).
+struct LocalChunkInput {
+  std::vector<std::vector<double>> keys;
+  std::vector<std::vector<double>> values;
+  std::optional<double> scale;  // 1 / sqrt(key dimension) where absent
+  std::optional<double> gate;   // 1 where absent
+  bool causal = false;          // query i sees the first i + 1 keys
+};
+
 struct QueryInput {
   std::string tenant;
   std::string memory;
   std::vector<std::vector<double>> queries;
   uint32_t top_tokens = 0;
+  std::optional<LocalChunkInput> local;
 };
 
 enum class QueryPosition : uint8_t { kInside = 1, kOutside = 2, kBoundary = 3, kUndefined = 4 };
@@ -146,6 +156,7 @@ struct QueryItem {
   std::vector<QueryToken> tokens;
   double readout_bound = 0.0;            // on each number of the readout
   std::optional<double> decision_bound;  // with decision
+  std::optional<double> local_share;     // with a local chunk
 };
 
 struct QueryReply {

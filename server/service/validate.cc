@@ -1,6 +1,8 @@
 #include "server/service/validate.h"
 
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
@@ -119,6 +121,53 @@ absl::Status CheckQuery(std::span<const double> query,
   }
   if (absl::Status status = kernel::ValidateKey(options.kernel, query); !status.ok()) {
     return Prefixed(absl::StrCat(field, ": as a "), status);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLocalChunk(const LocalChunkInput& chunk,
+                             const svdd::MemoryOptions& options,
+                             size_t queries) {
+  if (chunk.keys.size() > kMaxLocalKeys) {
+    return FieldError("local.keys", absl::StrCat("has ", chunk.keys.size(),
+                                                 " entries, the limit is ", kMaxLocalKeys));
+  }
+  if (chunk.values.size() != chunk.keys.size()) {
+    return FieldError("local.values", absl::StrCat("has ", chunk.values.size(), " entries for ",
+                                                   chunk.keys.size(), " keys"));
+  }
+  if (chunk.causal && queries != chunk.keys.size()) {
+    return FieldError("local.causal", absl::StrCat("needs as many queries as keys, there are ",
+                                                   queries, " and ", chunk.keys.size()));
+  }
+  const auto check = [](absl::string_view field, absl::string_view of,
+                        const std::vector<double>& numbers, int dimension,
+                        double most) -> absl::Status {
+    if (numbers.size() != static_cast<size_t>(dimension)) {
+      return FieldError(field, absl::StrCat("has ", numbers.size(), " values, the memory's ", of,
+                                            " have ", dimension));
+    }
+    for (size_t j = 0; j < numbers.size(); ++j) {
+      if (!(std::abs(numbers[j]) <= most)) {
+        return FieldError(absl::StrCat(field, ".values[", j, "]"),
+                          absl::StrCat("must be finite and at most ", most, " in magnitude"));
+      }
+    }
+    return absl::OkStatus();
+  };
+  for (size_t i = 0; i < chunk.keys.size(); ++i) {
+    LETHE_RETURN_IF_ERROR(check(Indexed("local.keys", i), "keys", chunk.keys[i],
+                                options.key_dimension, kernel::kMaxCoordinate));
+    LETHE_RETURN_IF_ERROR(check(Indexed("local.values", i), "values", chunk.values[i],
+                                options.value_dimension, svdd::kMaxValue));
+  }
+  for (const auto& [field, number] :
+       {std::pair("local.scale", chunk.scale), std::pair("local.gate", chunk.gate)}) {
+    if (number.has_value() &&
+        !(*number >= kernel::kMinParameter && *number <= kernel::kMaxParameter)) {
+      return FieldError(field, absl::StrCat("must be between ", kernel::kMinParameter, " and ",
+                                            kernel::kMaxParameter));
+    }
   }
   return absl::OkStatus();
 }

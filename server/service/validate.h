@@ -31,6 +31,14 @@ absl::Status CheckQuery(std::span<const double> query,
                         const svdd::MemoryOptions& options,
                         size_t index);
 
+inline constexpr size_t kMaxLocalKeys = 1024;
+
+// Counts, dimensions and limits of a local chunk beside this many queries. INVALID_ARGUMENT names
+// "local.keys[i].values[j]" and the like.
+absl::Status CheckLocalChunk(const LocalChunkInput& chunk,
+                             const svdd::MemoryOptions& options,
+                             size_t queries);
+
 // "tokens[3]"
 std::string Indexed(absl::string_view field, size_t index);
 

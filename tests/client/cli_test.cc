@@ -294,6 +294,31 @@ TEST_F(CliTest, QueriesByKeyAndFile) {
   EXPECT_EQ(bad.err, "lethe: error: standard input: line 1, column 13: not JSON\n");
 }
 
+TEST_F(CliTest, AQueryTakesAChunkBesideTheMemory) {
+  Fill({"a"});
+  const std::string path =
+      WriteFile("chunk", "{\"key\":[1,2],\"value\":[3]}\n{\"key\":[4,5],\"value\":[6]}\n");
+  const CliResult asked =
+      RunIn({"query", "-k", "1,2", "--local", path, "--scale", "0.5", "--gate", "8", "-o", "json"});
+  EXPECT_EQ(asked.status, kExitOk) << asked.err;
+  EXPECT_EQ(Json::parse(asked.out)[0]["local_share"], 0.125);
+  ASSERT_TRUE(server_->chunk.has_value());
+  EXPECT_EQ(server_->chunk->keys, (std::vector<std::vector<double>>{{1, 2}, {4, 5}}));
+  EXPECT_EQ(server_->chunk->values, (std::vector<std::vector<double>>{{3}, {6}}));
+  EXPECT_EQ(server_->chunk->scale, 0.5);
+  EXPECT_EQ(server_->chunk->gate, 8.0);
+  EXPECT_FALSE(
+      Json::parse(RunIn({"query", "-k", "1,2", "-o", "json"}).out)[0].contains("local_share"));
+  EXPECT_FALSE(server_->chunk.has_value());
+  EXPECT_EQ(RunIn({"query", "-k", "1,2", "--gate", "8"}).status, kExitUsage);
+  EXPECT_EQ(RunIn({"query", "-k", "1,2", "--local", path, "--gate", "0"}).status, kExitUsage);
+  std::string many;
+  for (int i = 0; i < 1025; ++i) many += "{\"key\":[1,2],\"value\":[3]}\n";
+  const CliResult bad = RunIn({"query", "-k", "1,2", "--local", WriteFile("many", many)});
+  EXPECT_EQ(bad.status, kExitFile);
+  EXPECT_THAT(bad.err, HasSubstr("has more than 1024 lines"));
+}
+
 TEST_F(CliTest, ForgetShowsThePlanFirst) {
   Fill({"a", "b", "c"});
   CliResult result = RunIn({"forget", "--subject", "s0"});

@@ -168,6 +168,7 @@ absl::StatusOr<QueryResult> FakeConnection::Query(const QueryRequest& request) {
   LETHE_RETURN_IF_ERROR(Called("Query"));
   LETHE_ASSIGN_OR_RETURN(const State* state, Find(request.name));
   QueryResult result;
+  chunk = request.local;
   for (size_t i = 0; i < request.queries.size(); ++i) {
     if (request.queries[i].size() != state->config.key_dimension) {
       return absl::InvalidArgumentError("queries[" + std::to_string(i) + "]: has " +
@@ -180,6 +181,7 @@ absl::StatusOr<QueryResult> FakeConnection::Query(const QueryRequest& request) {
       answer.decision = request.queries[i][0];
       answer.position = QueryPosition::kInside;
     }
+    if (request.local.has_value()) answer.local_share = 0.125;
     for (const auto& [id, token] : state->tokens) {
       if (answer.tokens.size() == request.top_tokens) break;
       answer.tokens.push_back({.id = id, .weight = 0.25, .share = 0.5});

@@ -63,6 +63,7 @@ class FakeConnection : public Connection, public std::enable_shared_from_this<Fa
                                       const std::vector<Token>& tokens) override;
   std::unique_ptr<InsertStream> OpenInsertStream(const MemoryName& name) override;
   absl::StatusOr<QueryResult> Query(const QueryRequest& request) override;
+  std::optional<LocalChunk> chunk;  // of the last query
   std::unique_ptr<QueryStream> OpenQueryStream() override;
   absl::StatusOr<ForgetResult> Forget(const ForgetRequest& request) override;
   absl::StatusOr<EvictResult> Evict(const EvictRequest& request) override;

@@ -311,6 +311,100 @@ TEST(QueryTest, PhasesAnswerWithTheirState) {
   }
 }
 
+// Against the definition, in long double.
+TEST(QueryTest, AChunkBesideTheMemoryIsOneSoftmaxWithIt) {
+  Harness service;
+  service.MakeMemory("m", 3);
+  QueryInput query{.tenant = "t", .memory = "m", .queries = {{0.5, 1}, {-1, 2}, {40, -30}}};
+  query.top_tokens = 100;
+  LocalChunkInput& local = query.local.emplace();
+  auto reply = service->Query(query, {});
+  ASSERT_THAT(reply, IsOk());
+  EXPECT_TRUE(reply->results[0].readout.empty()) << "nothing in either";
+  EXPECT_EQ(reply->results[0].log_denominator, -kInf);
+  EXPECT_EQ(reply->results[0].local_share, 0.0);
+
+  const std::vector<TokenInput> tokens = Spiral(20);
+  local.keys = {{1, 0}, {0, -2}, {3, 3}};
+  local.values = {{10}, {20}, {-5}};
+  for (const bool filled : {false, true}) {
+    if (filled) service.Insert("m", tokens);
+    for (const bool causal : {false, true}) {
+      for (const bool given : {false, true}) {
+        local.causal = causal;
+        local.scale = given ? std::optional(0.3) : std::nullopt;
+        local.gate = given ? std::optional(11.0) : std::nullopt;
+        reply = service->Query(query, {});
+        ASSERT_THAT(reply, IsOk());
+        for (size_t q = 0; q < 3; ++q) {
+          const QueryItem& item = reply->results[q];
+          const long double scale = given ? 0.3L : 1 / std::sqrt(2.0L);
+          const auto logit = [&](const std::vector<double>& key) {
+            return scale * (static_cast<long double>(query.queries[q][0]) * key[0] +
+                            static_cast<long double>(query.queries[q][1]) * key[1]);
+          };
+          long double sum = 0;
+          long double value = 0;
+          long double shares = 0;
+          for (const QueryToken& carried : item.tokens) {
+            const auto token = std::find_if(
+                tokens.begin(), tokens.end(),
+                [&](const TokenInput& candidate) { return candidate.id == carried.id; });
+            ASSERT_NE(token, tokens.end());
+            const long double term =
+                (given ? 11 : 1) * carried.weight * std::exp(logit(token->key));
+            sum += term;
+            value += term * token->value[0];
+            shares += carried.share;
+          }
+          const size_t seen = causal ? q + 1 : 3;
+          for (size_t j = 0; j < seen; ++j) {
+            const long double term = std::exp(logit(local.keys[j]));
+            sum += term;
+            value += term * local.values[j][0];
+          }
+          ASSERT_EQ(item.readout.size(), 1u);
+          EXPECT_NEAR(item.readout[0], static_cast<double>(value / sum), 1e-12);
+          EXPECT_NEAR(item.log_denominator, static_cast<double>(std::log(sum)), 1e-12);
+          ASSERT_TRUE(item.local_share.has_value());
+          EXPECT_NEAR(*item.local_share, static_cast<double>(1 - shares), 1e-12);
+          EXPECT_FALSE(item.decision.has_value());
+          EXPECT_EQ(item.position, QueryPosition::kUndefined);
+          EXPECT_LT(item.readout_bound, 1e-12);
+          EXPECT_EQ(item.tokens.empty(), !filled);
+        }
+      }
+    }
+  }
+}
+
+TEST(QueryTest, BadChunksNameTheirField) {
+  Harness service;
+  service.MakeMemory("m");
+  service.Insert("m", Spiral(5));
+  const auto refused = [&](const char* field, const std::function<void(LocalChunkInput&)>& spoil) {
+    QueryInput query{.tenant = "t", .memory = "m", .queries = {{0, 0}, {1, 1}}};
+    query.local = LocalChunkInput{.keys = {{1, 2}, {3, 4}}, .values = {{5}, {6}}, .causal = true};
+    spoil(*query.local);
+    EXPECT_THAT(service->Query(query, {}), Fails(kInvalid, field));
+  };
+  refused("local.keys", [](LocalChunkInput& l) { l.keys.resize(1025, {0, 0}); });
+  refused("local.values", [](LocalChunkInput& l) { l.values.pop_back(); });
+  refused("local.causal", [](LocalChunkInput& l) {
+    l.keys.pop_back();
+    l.values.pop_back();
+  });
+  refused("local.keys[1]", [](LocalChunkInput& l) { l.keys[1].push_back(0); });
+  refused("local.values[0]", [](LocalChunkInput& l) { l.values[0].clear(); });
+  refused("local.keys[0].values[1]", [](LocalChunkInput& l) { l.keys[0][1] = kNan; });
+  refused("local.keys[0].values[1]", [](LocalChunkInput& l) { l.keys[0][1] = -1e101; });
+  refused("local.values[1].values[0]", [](LocalChunkInput& l) { l.values[1][0] = 1e301; });
+  refused("local.scale", [](LocalChunkInput& l) { l.scale = 0.0; });
+  refused("local.scale", [](LocalChunkInput& l) { l.scale = kNan; });
+  refused("local.gate", [](LocalChunkInput& l) { l.gate = -1.0; });
+  refused("local.gate", [](LocalChunkInput& l) { l.gate = kInf; });
+}
+
 TEST(QueryTest, BadRequestsNameTheirField) {
   Harness service;
   service.MakeMemory("m");
