@@ -324,7 +324,8 @@ TEST(RecallSet, RefusesByName) {
   };
   EXPECT_EQ(message({1, 2, 3, 4}, {1, 2}, {1, 2}, {1}), "");
   EXPECT_THAT(message({1, 2, 3}, {1, 2}, {1, 2}, {1}), testing::HasSubstr("keys"));
-  EXPECT_THAT(message({1, 2, 3, NAN}, {1, 2}, {1, 2}, {1}), testing::HasSubstr("keys[1][1]"));
+  EXPECT_THAT(message({1, 2, 3, std::nan("")}, {1, 2}, {1, 2}, {1}),
+              testing::HasSubstr("keys[1][1]"));
   EXPECT_THAT(message({1, 2, 3, 4}, {1}, {1, 2}, {1}), testing::HasSubstr("values"));
   EXPECT_THAT(message({1, 2, 3, 4}, {1, 2}, {1, 2}, {1, 1}), testing::HasSubstr("targets"));
   EXPECT_THAT(message({1, 2, 3, 4}, {1, 2}, {1, 2}, {2}), testing::HasSubstr("targets[0]"));
