@@ -218,7 +218,7 @@ void ServedCall::About(absl::string_view tenant, absl::string_view memory) {
 }
 
 void ServedCall::Finish(const absl::Status& status) {
-  finished_ = true;
+  if (std::exchange(finished_, true)) return;
   const absl::Time now = absl::Now();
   const absl::Duration duration = std::max(now - begin_, absl::ZeroDuration());
   if (method_->observer() != nullptr) method_->observer()->Ended(status.code(), duration);

@@ -137,7 +137,7 @@ class ServedCall {
   // `status`.
   absl::Status Answer(absl::Status status, const google::protobuf::Message& response);
   absl::Status Answer(absl::Status status, absl::string_view certificate = "");
-  // Counts the call and writes its line. Once.
+  // Counts the call and writes its line; the first time, and when that throws not again.
   void Finish(const absl::Status& status);
 
   // Which tenants the caller may know of; the function must not outlive this.

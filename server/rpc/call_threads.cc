@@ -1,5 +1,6 @@
 #include "server/rpc/call_threads.h"
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -10,13 +11,17 @@
 namespace lethe::rpc {
 namespace {
 
-// More of them would only wait: one takes an event, and by then others are back.
-constexpr size_t kMostWaiting = 4;
+// Beyond the least that wait for events: fewer threads are ended to be started again.
+constexpr size_t kSpare = 2;
 
 }  // namespace
 
 CallThreads::CallThreads(size_t max_threads, StartThread start_thread)
-    : max_threads_(max_threads), start_thread_(std::move(start_thread)) {}
+    : max_threads_(max_threads),
+      least_waiting_(std::max(2U, std::thread::hardware_concurrency())),
+      start_thread_(std::move(start_thread)) {
+  LETHE_CHECK(max_threads >= 2);
+}
 
 CallThreads::~CallThreads() {
   MutexLock lock(mutex_);
@@ -30,8 +35,10 @@ grpc::ServerCompletionQueue* CallThreads::Attach(grpc::ServerBuilder& builder) {
 
 absl::Status CallThreads::Start() {
   MutexLock lock(mutex_);
-  return StartOne() ? absl::OkStatus()
-                    : absl::ResourceExhaustedError("no thread can be had for calls");
+  if (!StartOne()) return absl::ResourceExhaustedError("no thread can be had for calls");
+  while (waiting_ < least_waiting_ && threads_ < max_threads_ && StartOne()) {
+  }
+  return absl::OkStatus();
 }
 
 void CallThreads::Stop() ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -56,7 +63,8 @@ void CallThreads::CountOut() {
 
 bool CallThreads::Leave() {
   MutexLock lock(mutex_);
-  if (waiting_ == 1 && (threads_ >= max_threads_ || !StartOne())) return false;
+  if (waiting_ <= least_waiting_ && threads_ < max_threads_) StartOne();
+  if (waiting_ == 1) return false;
   --waiting_;
   return true;
 }
@@ -85,7 +93,7 @@ void CallThreads::Serve() {
     const bool more = queue_->Next(&tag, &ok);
     if (more) static_cast<CallEvent*>(tag)->Over(ok);
     MutexLock lock(mutex_);
-    if (more && waiting_ <= kMostWaiting) continue;
+    if (more && waiting_ <= least_waiting_ + kSpare) continue;
     --waiting_;
     if (--threads_ == 0) ended_.notify_all();
     return;

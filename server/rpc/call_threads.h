@@ -3,8 +3,8 @@
 // wait. So a call that waits for its peer holds no thread, and one that runs is handed to none: on
 // a busy machine each thread that must be woken for a call can wait for a slice of somebody else.
 //
-// Threads: safe, but for Start and Stop. Cost: a thread is started when none would wait for events;
-// one that comes back to enough of them ends.
+// Threads: safe, but for Start and Stop. Cost: a thread is started when too few would wait for
+// events; one that comes back to enough of them ends.
 #ifndef LETHE_SERVER_RPC_CALL_THREADS_H_
 #define LETHE_SERVER_RPC_CALL_THREADS_H_
 
@@ -36,6 +36,7 @@ class CallEvent {
 
 class CallThreads {
  public:
+  // Requires max_threads >= 2: one that works and one that waits.
   CallThreads(size_t max_threads, StartThread start_thread);
   // Stopped, or never started.
   ~CallThreads();
@@ -55,9 +56,9 @@ class CallThreads {
   void CountIn() ABSL_LOCKS_EXCLUDED(mutex_);
   void CountOut() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // From within an event: this thread does something long now, and is back with Return. False when
-  // nobody would be left to wait for events: all threads that may be are at work, or no more can be
-  // had.
+  // From within an event: this thread does something long now, and is back with Return. As many as
+  // there are processors, two at least, are left to wait for events where that many can be had.
+  // False when nobody would be.
   bool Leave() ABSL_LOCKS_EXCLUDED(mutex_);
   void Return() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -67,6 +68,9 @@ class CallThreads {
   void Serve();
 
   const size_t max_threads_;
+  // What an event itself may cost is the look at a caller's credentials: one processor must not
+  // keep the others from them.
+  const size_t least_waiting_;
   const StartThread start_thread_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   Mutex mutex_;

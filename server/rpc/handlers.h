@@ -46,7 +46,7 @@ service::CallOptions CallOptionsOf(grpc::ServerContextBase* context, const RpcCa
 absl::Status Guarded(absl::FunctionRef<absl::Status()> body);
 
 // Runs `body` guarded while it holds a place in the registry under `key`; `stop` as there. Every
-// call but InsertStream's passes here: it is counted, logged and given its request id (call.h).
+// stream but InsertStream passes here: it is counted, logged and given its request id (call.h).
 grpc::Status Registered(CallRegistry& registry,
                         const void* key,
                         std::function<void()> stop,

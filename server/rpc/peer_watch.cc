@@ -57,36 +57,78 @@ PeerWatch::Wait PeerWatch::For(grpc::ServerContextBase* context, absl::Duration 
   return Add(now + Bounded(limit), {.context = context, .begin = now});
 }
 
+PeerWatch::Waiting PeerWatch::Of(absl::string_view caller) const {
+  const auto found = caller.empty() ? waiting_of_.end() : waiting_of_.find(caller);
+  return found == waiting_of_.end() ? Waiting() : found->second;
+}
+
 absl::StatusOr<PeerWatch::Wait> PeerWatch::ForRequest(grpc::ServerContextBase* context,
                                                       absl::string_view caller) {
   MutexLock lock(mutex_);
-  const auto of_caller = caller.empty() ? requests_of_.end() : requests_of_.find(caller);
   const size_t share = std::max<size_t>(options_.max_requests / 2, 1);
-  const bool caller_full = of_caller != requests_of_.end() && of_caller->second >= share;
-  if ((caller_full && !MakePlace(caller)) ||
-      (requests_ >= options_.max_requests && !MakePlace(""))) {
+  if ((Of(caller).requests >= share && !MakePlace(caller, true)) ||
+      (waiting_.requests >= options_.max_requests && !MakePlace("", true))) {
     return service::WithRetryDelay(
         absl::ResourceExhaustedError("too many calls wait for their request; try again later"),
         absl::Seconds(1));
   }
-  ++requests_;
-  if (!caller.empty()) ++requests_of_[std::string(caller)];
   const Clock::time_point now = Clock::now();
   return Add(now + Bounded(options_.patience),
              {.context = context, .begin = now, .request = true, .caller = std::string(caller)});
 }
 
+absl::Status PeerWatch::RoomForAnswer(absl::string_view caller) {
+  MutexLock lock(mutex_);
+  const size_t share = options_.max_answer_bytes / 2;
+  while (true) {
+    const bool caller_full = Of(caller).answer_bytes > share;
+    if (!caller_full && waiting_.answer_bytes <= options_.max_answer_bytes) {
+      return absl::OkStatus();
+    }
+    if (MakePlace(caller_full ? caller : "", false)) continue;
+    return service::WithRetryDelay(
+        absl::ResourceExhaustedError("too many answers are not taken; try again later"),
+        absl::Seconds(1));
+  }
+}
+
+PeerWatch::Wait PeerWatch::ForAnswer(grpc::ServerContextBase* context,
+                                     absl::string_view caller,
+                                     size_t bytes) {
+  MutexLock lock(mutex_);
+  const Clock::time_point now = Clock::now();
+  return Add(
+      now + Bounded(options_.patience),
+      {.context = context, .begin = now, .answer_bytes = bytes, .caller = std::string(caller)});
+}
+
 PeerWatch::Wait PeerWatch::Add(Clock::time_point due, Entry entry) {
   const auto added = entries_.emplace(due, std::move(entry));
+  const Entry& known = added->second;
+  if (known.request || known.answer_bytes > 0) {
+    waiting_.requests += known.request ? 1 : 0;
+    waiting_.answer_bytes += known.answer_bytes;
+    if (!known.caller.empty()) {
+      Waiting& of_caller = waiting_of_[known.caller];
+      of_caller.requests += known.request ? 1 : 0;
+      of_caller.answer_bytes += known.answer_bytes;
+    }
+  }
   if (due < looks_at_) changed_.notify_all();
   return Wait(this, added);
 }
 
 void PeerWatch::Leave(const Entry& entry) {
-  if (!entry.request) return;
-  --requests_;
-  const auto of_caller = requests_of_.find(entry.caller);
-  if (of_caller != requests_of_.end() && --of_caller->second == 0) requests_of_.erase(of_caller);
+  if (!entry.request && entry.answer_bytes == 0) return;
+  waiting_.requests -= entry.request ? 1 : 0;
+  waiting_.answer_bytes -= entry.answer_bytes;
+  const auto of_caller = waiting_of_.find(entry.caller);
+  if (of_caller == waiting_of_.end()) return;
+  of_caller->second.requests -= entry.request ? 1 : 0;
+  of_caller->second.answer_bytes -= entry.answer_bytes;
+  if (of_caller->second.requests == 0 && of_caller->second.answer_bytes == 0) {
+    waiting_of_.erase(of_caller);
+  }
 }
 
 void PeerWatch::End(Entry& entry, absl::Status status) {
@@ -96,15 +138,15 @@ void PeerWatch::End(Entry& entry, absl::Status status) {
   entry.ended = std::move(status);
 }
 
-bool PeerWatch::MakePlace(absl::string_view caller) {
+bool PeerWatch::MakePlace(absl::string_view caller, bool request) {
   const Clock::time_point settled = Clock::now() - kSettled;
-  for (auto& [due, entry] : entries_) {  // all requests have one patience: the oldest is due first
-    if (!entry.request || !entry.ended.ok() || (!caller.empty() && entry.caller != caller)) {
-      continue;
-    }
+  for (auto& [due, entry] : entries_) {  // all of a kind have one patience: the oldest is due first
+    const bool of_kind = request ? entry.request : entry.answer_bytes > 0;
+    if (!of_kind || !entry.ended.ok() || (!caller.empty() && entry.caller != caller)) continue;
     if (entry.begin > settled) return false;
     End(entry, absl::ResourceExhaustedError(
-                   "the request did not arrive, and others wait for the place of this call"));
+                   absl::StrCat(request ? "the request did not arrive" : "the answer was not taken",
+                                ", and others wait for the place of this call")));
     return true;
   }
   return false;

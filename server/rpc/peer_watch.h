@@ -1,7 +1,8 @@
 // Calls that wait for the other side: for a message that has not arrived, or for one that is not
 // taken. Each of them holds memory, and a stream its place or a thread of gRPC, so each has a
-// limit, and those that can be many, calls whose one request has not arrived, are bounded in
-// number: all of them, and those of a caller, so that nobody keeps the others out.
+// limit, and those that can be many are bounded: calls whose one request has not arrived in number,
+// answers that are not taken in bytes; all of them, and those of a caller, so that nobody keeps the
+// others out.
 //
 // Threads: safe; a Wait is of one thread at a time. Cost: one thread for all calls.
 #ifndef LETHE_SERVER_RPC_PEER_WATCH_H_
@@ -37,6 +38,9 @@ struct PeerWatchOptions {
   absl::Duration idle = absl::Minutes(10);
   // Calls whose one request has not arrived. A caller that is known has half of these places.
   size_t max_requests = 256;
+  // Of answers that are not taken, in bytes; of a known caller half of them. What runs already may
+  // go beyond that by its answers.
+  size_t max_answer_bytes = size_t{256} << 20;
 };
 
 class PeerWatch {
@@ -46,7 +50,8 @@ class PeerWatch {
     grpc::ServerContextBase* context = nullptr;
     Clock::time_point begin;
     bool request = false;
-    std::string caller;  // of a request
+    size_t answer_bytes = 0;
+    std::string caller;  // of a request and of an answer
     absl::Status ended;
   };
   using Entries = std::multimap<Clock::time_point, Entry>;
@@ -85,12 +90,26 @@ class PeerWatch {
   // `caller` empty: not known.
   absl::StatusOr<Wait> ForRequest(grpc::ServerContextBase* context, absl::string_view caller)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Before the work on an answer: OK when answers that are not taken leave room for it. Otherwise
+  // those that have waited longest are ended, as those above are, until they do.
+  absl::Status RoomForAnswer(absl::string_view caller) ABSL_LOCKS_EXCLUDED(mutex_);
+  // For this answer to be taken: ends the call with UNAVAILABLE once the patience is over.
+  Wait ForAnswer(grpc::ServerContextBase* context, absl::string_view caller, size_t bytes)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  // What waits, of all or of a caller.
+  struct Waiting {
+    size_t requests = 0;
+    size_t answer_bytes = 0;
+  };
+
   Wait Add(Clock::time_point due, Entry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(Entry& entry, absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether a place was made by ending the longest wait for a request, of this caller if not empty.
-  bool MakePlace(absl::string_view caller) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether a place was made by ending the longest wait for a request, or of an answer; of this
+  // caller if not empty.
+  bool MakePlace(absl::string_view caller, bool request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Waiting Of(absl::string_view caller) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Leave(const Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run();
 
@@ -98,9 +117,9 @@ class PeerWatch {
   mutable Mutex mutex_;
   std::condition_variable changed_;
   Entries entries_ ABSL_GUARDED_BY(mutex_);  // by when they are due
-  // Of requests that were not ended.
-  size_t requests_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, size_t, std::less<>> requests_of_ ABSL_GUARDED_BY(mutex_);
+  // Of requests and answers that were not ended.
+  Waiting waiting_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Waiting, std::less<>> waiting_of_ ABSL_GUARDED_BY(mutex_);
   // When the thread looks by itself, perhaps for a call that is gone. Only what is due before that
   // wakes it: on an idle server every call is the first that is due, and to wake a thread for each
   // costs more than the rest of the watch.

@@ -2,6 +2,7 @@
 
 #include <google/protobuf/message.h>
 
+#include <exception>
 #include <memory>
 #include <utility>
 
@@ -49,21 +50,18 @@ absl::Status UnaryCall::Begin() {
 }
 
 void UnaryCall::HasRead(bool ok) {
-  const absl::Status requested = Requested(ok);
-  if (!requested.ok()) {
-    Refuse(requested);
-    return;
-  }
   CallThreads* const threads = method_->threads;
-  if (!threads->Leave()) {
-    Refuse(service::WithRetryDelay(
+  bool left = false;
+  const absl::Status status = Guarded([&]() -> absl::Status {
+    LETHE_RETURN_IF_ERROR(Requested(ok));
+    left = threads->Leave();
+    if (left) return Answer();
+    return service::WithRetryDelay(
         absl::ResourceExhaustedError("too many calls are running; try again later"),
-        absl::Seconds(1)));
-    return;
-  }
-  const absl::Status status = Guarded([this] { return Answer(); });
+        absl::Seconds(1));
+  });
   if (!status.ok()) Refuse(status);
-  threads->Return();  // the call may be gone
+  if (left) threads->Return();  // the call may be gone
 }
 
 absl::Status UnaryCall::Requested(bool ok) {
@@ -71,7 +69,8 @@ absl::Status UnaryCall::Requested(bool ok) {
   const absl::Status waited = wait_->status();
   wait_.reset();
   LETHE_RETURN_IF_ERROR(waited);
-  return ok ? absl::OkStatus() : absl::CancelledError("no request arrived");
+  if (!ok) return absl::CancelledError("no request arrived");
+  return method_->watch->RoomForAnswer(call_->caller());
 }
 
 absl::Status UnaryCall::Answer() {
@@ -83,15 +82,21 @@ absl::Status UnaryCall::Answer() {
   LETHE_RETURN_IF_ERROR(call_->Answer(
       method_->call.handle(*request, CallOptionsOf(&context_, *call_), response.get()), *response));
   const grpc::ByteBuffer answer = SerializeMessage(*response);
-  wait_.emplace(method_->watch->For(&context_, method_->watch->options().patience));
-  // The last: the call may be gone behind it.
-  stream_.WriteAndFinish(answer, grpc::WriteOptions(), call_->Finish(absl::OkStatus()), &finished_);
+  wait_.emplace(method_->watch->ForAnswer(&context_, call_->caller(), answer.Length()));
+  const grpc::Status finished = call_->Finish(absl::OkStatus());
+  // The last, which throws nothing: the call may be gone behind it.
+  stream_.WriteAndFinish(answer, grpc::WriteOptions(), finished, &finished_);
   return absl::OkStatus();
 }
 
 void UnaryCall::Refuse(const absl::Status& status) {
-  // Without one there was no memory to make it.
-  stream_.Finish(call_.has_value() ? call_->Finish(status) : ToGrpc(status, ""), &finished_);
+  grpc::Status said(static_cast<grpc::StatusCode>(status.code()), "");
+  try {  // without a call there was no memory to make it
+    said = call_.has_value() ? call_->Finish(status) : ToGrpc(status, "");
+  } catch (const std::exception&) {
+    // The code alone, then: there is no memory for more.
+  }
+  stream_.Finish(said, &finished_);
 }
 
 void UnaryCall::Finished(bool) {

@@ -5,7 +5,7 @@
 // of one request gRPC would read that first, and callers without credentials could fill the memory.
 // Synchronous handlers hold a thread from a call's headers on, so that ten thousand calls which
 // never send their request take those of everybody; those of callbacks must not block, so that each
-// call is handed to another thread. docs/adr/0030, 0058.
+// call is handed to another thread. docs/adr/0058, 0059.
 #ifndef LETHE_SERVER_RPC_UNARY_CALL_H_
 #define LETHE_SERVER_RPC_UNARY_CALL_H_
 

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <fstream>
 #include <memory>
+#include <new>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -28,14 +29,21 @@ using service::Fails;
 using service::IsOk;
 using testing::HasSubstr;
 
-// Calls of this method that never send their request, on connections of their own; cancelled when
-// it goes.
+// Calls of this method that never send their request, or never take the answer to this one, on
+// connections of their own; cancelled when it goes.
 class HalfOpenCalls {
  public:
-  HalfOpenCalls(uint16_t port, const std::string& method, int connections, int calls_each) {
+  HalfOpenCalls(uint16_t port,
+                const std::string& method,
+                int connections,
+                int calls_each,
+                const google::protobuf::Message* request = nullptr) {
     for (int c = 0; c < connections; ++c) {
       grpc::ChannelArguments arguments;
       arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      // What is not taken waits at the server, not in the 4 MiB that a client offers by itself.
+      arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 10'000);
+      arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
       const auto channel = grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port),
                                                      grpc::InsecureChannelCredentials(), arguments);
       stubs_.push_back(std::make_unique<grpc::GenericStub>(channel));
@@ -46,15 +54,21 @@ class HalfOpenCalls {
       }
     }
     for (size_t i = 0; i < calls_.size(); ++i) Wait();
+    if (request == nullptr) return;
+    const grpc::ByteBuffer bytes = SerializeMessage(*request);
+    for (const auto& call : calls_) call->Write(bytes, nullptr), Wait();
   }
   ~HalfOpenCalls() {
     for (const auto& context : contexts_) context->TryCancel();
     for (const auto& call : calls_) call->Finish(&status_, nullptr), Wait();
     queue_.Shutdown();
   }
-  // How the first of them ends.
+  // How the first of them ends; of an answer that waited there may be a part.
   grpc::Status FirstEnds() {
     grpc::Status status;
+    grpc::ByteBuffer part;
+    calls_.front()->Read(&part, nullptr);
+    Wait();
     calls_.front()->Finish(&status, nullptr);
     Wait();
     calls_.erase(calls_.begin());
@@ -162,13 +176,13 @@ TEST_F(PeerTest, CallsWithoutARequestKeepNobodyOut) {
 
 TEST_F(PeerTest, CallsWithoutARequestHoldNoThread) {
   // Enough for one who asks after the other: a thread is back a little later than its answer.
-  StartServer({.max_threads = 8});
+  StartServer({.max_threads = std::thread::hardware_concurrency() + 8});
   const HalfOpenCalls calls(server_->port(), kQueryMethod, 2, 100);
   for (int i = 0; i < 20; ++i) EXPECT_THAT(GetTenant(), RpcOk());
 }
 
 TEST_F(PeerTest, CallsBeyondTheThreadsAreRefusedWithADelay) {
-  StartServer({.max_threads = 3});
+  StartServer({.max_threads = 3});  // whatever the number of processors
   service::Door door;
   harness_.hooks().before = [&](const std::string& called) {
     if (called == "InsertTokens") door.WaitHere();
@@ -218,6 +232,52 @@ TEST_F(PeerTest, PlacesAreRefusedWhileAllAreFresh) {
   EXPECT_THAT(status.error_details(), HasSubstr("google.rpc.RetryInfo"));
   EXPECT_THAT(SoonOk([this] { return GetTenant(); }), RpcOk()) << "its place is given away";
   EXPECT_THAT(first.FirstEnds(), RpcCode(StatusCode::RESOURCE_EXHAUSTED));
+}
+
+TEST_F(PeerTest, AnswersThatAreNotTakenAreBounded) {
+  harness_.Insert("m", service::Spiral(300));
+  StartServer({.peers = {.patience = absl::Minutes(1), .max_answer_bytes = 100'000}});
+  v1::QueryRequest large = Query();
+  for (int i = 1; i < 10000; ++i) *large.add_queries() = large.queries(0);
+  HalfOpenCalls first(server_->port(), kQueryMethod, 1, 1, &large);
+  grpc::Status status;
+  for (const absl::Time end = absl::Now() + absl::Seconds(10); absl::Now() < end;) {
+    status = GetTenant();
+    if (!status.ok()) break;  // the answer is there, and waits
+  }
+  EXPECT_THAT(status, RpcCode(StatusCode::RESOURCE_EXHAUSTED));
+  EXPECT_THAT(status.error_message(), HasSubstr("answers are not taken"));
+  EXPECT_THAT(status.error_details(), HasSubstr("google.rpc.RetryInfo"));
+  EXPECT_THAT(SoonOk([this] { return GetTenant(); }), RpcOk()) << "it is ended for others";
+  EXPECT_FALSE(first.FirstEnds().ok());
+}
+
+// Whatever a look at a finished call may throw, it is answered, and the others are served.
+TEST_F(PeerTest, ACallThatCannotBeCountedIsAnswered) {
+  class Observer final : public service::CallObserver, public service::MethodObserver {
+   public:
+    service::MethodObserver* ForMethod(absl::string_view, absl::string_view, bool) override {
+      return this;
+    }
+    void Started() override {}
+    void Ended(absl::StatusCode, absl::Duration) override {
+      if (throws) throw std::bad_alloc();
+    }
+    std::atomic<bool> throws{true};
+  };
+  Observer observer;
+  ServerOptions options;
+  options.hooks.observer = &observer;
+  StartServer(options);
+  EXPECT_THAT(GetTenant(), RpcCode(StatusCode::RESOURCE_EXHAUSTED));
+  v1::GetTenantRequest absent;
+  absent.set_name("absent");
+  v1::Tenant tenant;
+  EXPECT_THAT(Call(*tenants_, &v1::TenantService::Stub::GetTenant, absent, &tenant),
+              RpcCode(StatusCode::NOT_FOUND));
+  observer.throws = false;
+  EXPECT_THAT(GetTenant(), RpcOk());
+  server_.reset();
 }
 
 TEST_F(PeerTest, ASilentStreamLosesItsPlace) {
@@ -306,15 +366,14 @@ TEST_F(PeerTest, AStreamThatTakesNothingLosesItsPlace) {
 TEST_F(PeerTest, ACallWithoutAThreadIsRefusedAndForgotten) {
   ServerOptions options;
   options.max_open_streams = 1;
-  std::atomic<bool> fails{false};
-  options.start_thread = [&fails](std::function<void()> run) {
-    if (fails) {
+  std::atomic<int> left{1};  // that can be had
+  options.start_thread = [&left](std::function<void()> run) {
+    if (left-- <= 0) {
       throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
     }
     return std::thread(std::move(run));
   };
   StartServer(options);
-  fails = true;
   for (int i = 0; i < 3; ++i) {
     const grpc::Status refused = EmptyInsertStream();
     EXPECT_THAT(refused, RpcCode(StatusCode::RESOURCE_EXHAUSTED));
@@ -322,11 +381,11 @@ TEST_F(PeerTest, ACallWithoutAThreadIsRefusedAndForgotten) {
     EXPECT_THAT(GetTenant(), RpcCode(StatusCode::RESOURCE_EXHAUSTED))
         << "nobody would wait for other calls";
   }
-  fails = false;
+  left = 100;
   EXPECT_THAT(EmptyInsertStream(), RpcOk()) << "the place is free";
   EXPECT_THAT(GetTenant(), RpcOk());
   server_->Drain(absl::Seconds(5));  // nothing is told to stop that is gone
-  fails = true;
+  left = 0;
   options.listen = "127.0.0.1:0";
   EXPECT_EQ(RpcServer::Start(&*harness_, options).status().code(),
             absl::StatusCode::kResourceExhausted);
