@@ -1,5 +1,6 @@
 // Service: erasure requests and legal holds, and the thread that works on the requests.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "core/base/status_macros.h"
@@ -13,6 +14,8 @@ namespace {
 
 // How long the thread sleeps at most; a change wakes it.
 constexpr absl::Duration kLongestNap = absl::Seconds(30);
+// Before a tenant is tried again that could not be opened in the time that callbacks have for it.
+constexpr absl::Duration kCallbackPause = absl::Seconds(5);
 
 absl::Status CheckCaseId(const std::string& id) {
   const bool good =
@@ -192,8 +195,18 @@ void Service::StopErasures() {
 
 std::vector<CallbackDelivery> Service::DueCallbacks(size_t limit, const CallOptions& call) {
   std::vector<CallbackDelivery> due;
+  std::set<std::string> waited_for;
+  const auto later = [this](const ErasureAgenda::Item& item) {
+    agenda_->PostponeCallback(item.tenant, item.number,
+                              NowMicros() + absl::ToInt64Microseconds(kCallbackPause));
+  };
   for (const ErasureAgenda::Item& item : agenda_->DueCallbacks(NowMicros(), limit)) {
     if (due.size() >= limit) break;
+    if (waited_for.contains(item.tenant)) {
+      later(item);
+      continue;
+    }
+    const bool in_time = !call.still_wanted || call.still_wanted().ok();
     bool opened = false;
     const absl::Status status = Guarded([&]() -> absl::Status {
       LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kOwn, item.tenant,
@@ -205,6 +218,15 @@ std::vector<CallbackDelivery> Service::DueCallbacks(size_t limit, const CallOpti
       return absl::OkStatus();
     });
     if (status.ok()) continue;
+    if (!opened && (absl::IsCancelled(status) || absl::IsDeadlineExceeded(status))) {
+      // Nothing is wrong with the tenant, which others may be able to wait for; and those that come
+      // when the time is over are not the ones that took it.
+      if (in_time) {
+        waited_for.insert(item.tenant);
+        later(item);
+      }
+      continue;
+    }
     options_.tenant.log->Write(
         LogLevel::kWarning, "erasure_callbacks_postponed",
         {{"tenant", item.tenant}, {"code", static_cast<int64_t>(status.code())}});
