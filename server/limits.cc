@@ -99,14 +99,14 @@ absl::StatusOr<service::RegistryLimits> TenantLimits(std::optional<uint64_t> max
                                                      uint64_t http_connections,
                                                      uint64_t memory) {
   service::RegistryLimits limits;
-  const uint64_t by_default =
-      std::clamp<uint64_t>(open_files / 2 / service::kDescriptorsPerTenant, 1, kMostTenants);
+  const uint64_t others = kOtherFiles + http_connections + kLeastConnections;
+  const uint64_t room = Less(open_files, others);
+  const uint64_t by_default = std::clamp<uint64_t>(
+      std::min(open_files / 2, room) / service::kDescriptorsPerTenant, 1, kMostTenants);
   const uint64_t tenants = max_open_tenants.value_or(by_default);
   if (tenants == 0) {
     return absl::InvalidArgumentError("--max-open-tenants: must be at least 1");
   }
-  const uint64_t others = kOtherFiles + http_connections + kLeastConnections;
-  const uint64_t room = Less(open_files, others);
   if (max_open_tenants.has_value() && tenants > room / service::kDescriptorsPerTenant) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--max-open-tenants: ", tenants, " tenants need ", service::kDescriptorsPerTenant,

@@ -119,7 +119,8 @@ TEST(LimitsTest, ConnectionsLeaveFilesForTheRest) {
 
 // Strangers connect; tenants that are told to be open must find files for it all the same.
 TEST(LimitsTest, TenantsConnectionsAndTheRestFitTogether) {
-  for (const uint64_t files : {uint64_t{1024}, uint64_t{4096}, uint64_t{65536}}) {
+  for (const uint64_t files : {uint64_t{412}, uint64_t{512}, uint64_t{800}, uint64_t{1024},
+                               uint64_t{4096}, uint64_t{65536}}) {
     for (const uint64_t http : {uint64_t{0}, uint64_t{256}}) {
       const uint64_t most = (files - 128 - http - 16) / service::kDescriptorsPerTenant;
       for (const std::optional<uint64_t> tenants :
