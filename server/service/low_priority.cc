@@ -14,8 +14,8 @@ namespace {
 // has none, and whose own header does not stand beside <sched.h>.
 struct SchedulingAttributes {
   uint32_t size = sizeof(SchedulingAttributes);
-  uint32_t policy = 0;  // SCHED_OTHER
-  uint64_t flags = 0;
+  uint32_t policy = 0;
+  uint64_t flags = 0x08;  // SCHED_FLAG_KEEP_POLICY: whoever started the server may have chosen one
   int32_t nice = 0;
   uint32_t priority = 0;
   uint64_t runtime = 100'000'000;  // of SCHED_OTHER the slice in nanoseconds, at most these 100 ms

@@ -1,6 +1,7 @@
 #include "server/service/low_priority.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 namespace lethe::service {
 namespace {
@@ -40,6 +42,15 @@ TEST(LowPriorityTest, TheCallHasALongSliceAndItsCallerKeepsHis) {
   const uint64_t slice = AtLowPriority([] { return Slice(); });
   EXPECT_EQ(slice, before == 0 ? 0U : 100'000'000U);
   EXPECT_EQ(Slice(), before);
+}
+
+TEST(LowPriorityTest, ThePolicyOfTheProcessStays) {
+  std::thread([] {
+    const sched_param none{};
+    ASSERT_EQ(::sched_setscheduler(0, SCHED_BATCH, &none), 0);  // of this thread
+    EXPECT_EQ(AtLowPriority([] { return ::sched_getscheduler(0); }), SCHED_BATCH);
+    EXPECT_EQ(AtLowPriority([] { return Priority(); }), std::max(Priority(), kLowPriority));
+  }).join();
 }
 
 TEST(LowPriorityTest, WhatItReturnsOrThrowsArrives) {
