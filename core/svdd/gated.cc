@@ -41,6 +41,7 @@ GatedReadout GatedSoftmax(const Snapshot& snapshot,
   exponents.reserve(tokens + locals);
   const DoubleDouble* largest = nullptr;
   double magnitude = 0.0;  // of sum |scale q_k x_k|
+  bool lost = false;       // a weight above 0 that the gate made 0
   for (size_t i = 0; i < tokens + locals; ++i) {
     const std::span<const double> key = key_of(i);
     exponents.push_back(kernel::Exponent(dot, query, key));
@@ -48,9 +49,13 @@ GatedReadout GatedSoftmax(const Snapshot& snapshot,
     for (size_t k = 0; k < d; ++k) sum += std::abs(query[k] * key[k]);
     magnitude = std::max(magnitude, chunk.scale * sum);
   }
-  // Of a weight that was rounded to 0 nothing is left in any answer.
+  // Of a weight that was rounded to 0 nothing is left in any answer; where the gate did that, it
+  // may have been all of it.
   for (size_t i = 0; i < tokens + locals; ++i) {
-    if (weight_of(i) == 0.0) continue;
+    if (weight_of(i) == 0.0) {
+      lost |= snapshot.supports[i].alpha > 0.0;
+      continue;
+    }
     if (largest == nullptr || exponents[i] > *largest) largest = &exponents[i];
   }
   LETHE_CHECK(largest != nullptr);
@@ -91,8 +96,9 @@ GatedReadout GatedSoftmax(const Snapshot& snapshot,
                               kDoubleDoubleEpsilon;
   const double relative = snapshot.proof.readout_bound / 2 + of_exponents + (count + 10) * kUnit +
                           count * 0x1p-1073 / denominator;
-  result.value_bound = relative < 0.25 ? (2 * relative / (1 - relative) + 2 * kUnit) * largest_value
-                                       : 2 * largest_value;
+  result.value_bound = relative < 0.25 && !lost
+                           ? (2 * relative / (1 - relative) + 2 * kUnit) * largest_value
+                           : 2 * largest_value;
   return result;
 }
 
