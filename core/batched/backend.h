@@ -11,13 +11,16 @@
 // iteration) + rho, restarted by the gradient test; labels are read from its projected iterate.
 // Then solves on the labels, flipping the points that violate (8), many at a time while that makes
 // them fewer, then one worst point at a time from a feasible point (a primal active-set method,
-// which lowers the objective with each step). A polish counts only if neither gap nor mass error
-// grows by it.
+// which lowers the objective with each step). A polish counts only if its weights sum to 1 within
+// rounding and its gap is within the tolerance and no larger than FISTA's, or else below a
+// sixteenth of the tolerance, which is what rounding leaves; where none counts, FISTA's weights are
+// the answer.
 //
 // Adjoint: at fixed labels, with A = 2 K_SS + rho I, loss gradient g and m = dL/dmu,
 //
-//     A lambda + nu 1 = g_S,  1'lambda = m;  lambda = 0 outside S (9) dL/dK = diag(lambda) - lambda
-//     a' - a lambda',    dL/drho = -lambda'a dL/dC = sum_E g - |E| nu - 2 lambda'K_SE 1
+//     A lambda + nu 1 = g_S,  1'lambda = m;  lambda = 0 outside S                              (9)
+//     dL/dK = diag(lambda) - lambda a' - a lambda',    dL/drho = -lambda'a
+//     dL/dC = sum_E g - |E| nu - 2 lambda'K_SE 1
 //
 // Cost a problem: (T + 10) n |S u E| for FISTA and its step, |S|^3 / 3 for the first solve and for
 // each that flips many, |S|^2 for a flip of few, n^2 d / 2 and n^2 / 2 exp for K from points;

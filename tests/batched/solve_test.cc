@@ -277,6 +277,29 @@ TEST_P(BatchedSolve, WithoutPolishTheGapIsToldAndTheWeightsAreFeasible) {
   });
 }
 
+// Of both signs, entries have row sums far above the largest eigenvalue.
+TEST_P(BatchedSolve, WithoutPowerIterationsStepsFollowTheRowSums) {
+  InPrecision([&](auto zero) {
+    using T = decltype(zero);
+    const auto owned = RandomBatch<T>(StandardRegimes(16)[4], 20, 64, 16, 0.3, 1e-3, 9);
+    Options by_row_sums;
+    by_row_sums.power_iterations = 0;
+    ExpectSolved(owned.view(), Solve(owned.view(), by_row_sums));
+    const auto gap_after = [&](Options options, int iterations) {
+      options.polish = false;
+      options.stable_iterations = 0;
+      options.iterations = iterations;
+      const Solution<T> solution = Solve(owned.view(), options);
+      double sum = 0;
+      for (const T gap : solution.gap) sum += static_cast<double>(gap);
+      return sum;
+    };
+    // Shorter steps, which get there all the same.
+    EXPECT_GT(gap_after(by_row_sums, 20), 2 * gap_after({}, 20));
+    EXPECT_LT(gap_after(by_row_sums, 2000), gap_after({}, 20) / 100);
+  });
+}
+
 // Every way of ending: near-duplicates need the polish, some of them point by point.
 TEST_P(BatchedSolve, OutcomesSayWhatWasNeeded) {
   InPrecision([&](auto zero) {
