@@ -2,38 +2,56 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/model/limits.h"
 
 namespace lethe::model {
 namespace {
 
 constexpr size_t kBlock = 4096;
 
-absl::Status InRange(absl::string_view field, double value, double low, double high) {
-  if (value >= low && value <= high) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("optimizer.", field, ": must be in [", low, ", ", high, "], got ", value));
-}
-
 }  // namespace
 
 absl::Status Validate(const OptimizerOptions& options) {
-  absl::Status status = InRange("peak_rate", options.peak_rate, 0.0, 10.0);
-  status.Update(InRange("last_rate", options.last_rate, 0.0, options.peak_rate));
-  status.Update(InRange("beta1", options.beta1, 0.0, 0.9999));
-  status.Update(InRange("beta2", options.beta2, 0.0, 0.999999));
-  status.Update(InRange("decay", options.decay, 0.0, 10.0));
-  status.Update(InRange("epsilon", options.epsilon, 1e-15, 1.0));
-  status.Update(InRange("clip", options.clip, 0.0, 1e6));
-  if (status.ok() && (options.steps < 1 || options.warm_up > options.steps)) {
-    status = absl::InvalidArgumentError(
-        absl::StrCat("optimizer.steps: must be at least 1 and at least warm_up (", options.warm_up,
-                     "), got ", options.steps));
+  absl::Status status = InRange("optimizer.peak_rate", options.peak_rate, 0.0, 10.0);
+  status.Update(InRange("optimizer.last_rate", options.last_rate, 0.0, options.peak_rate));
+  status.Update(InRange("optimizer.beta1", options.beta1, 0.0, 0.9999));
+  status.Update(InRange("optimizer.beta2", options.beta2, 0.0, 0.999999));
+  status.Update(InRange("optimizer.decay", options.decay, 0.0, 10.0));
+  status.Update(InRange("optimizer.epsilon", options.epsilon, 1e-15, 1.0));
+  status.Update(InRange("optimizer.clip", options.clip, 0.0, 1e6));
+  status.Update(InRange("optimizer.steps", options.steps, 1, kMaxSteps));
+  if (status.ok() && options.warm_up > options.steps) {
+    status = absl::InvalidArgumentError(absl::StrCat("optimizer.steps: must be at least warm_up (",
+                                                     options.warm_up, "), got ", options.steps));
   }
   return status;
+}
+
+template <typename T>
+absl::Status Validate(const OptimizerState<T>& state) {
+  absl::Status status = InRange("step", state.step, 0, kMaxSteps);
+  status.Update(InRange("skipped", state.skipped, 0, state.step));
+  constexpr T kMost = static_cast<T>(MaxMoment<T>());
+  // Without the number itself, which is of what was learned. A NaN is not possible either.
+  const auto hold = [&](absl::string_view field, const std::vector<T>& numbers, T low, T high) {
+    const auto possible = [=](T number) { return number >= low && number <= high; };
+    if (status.ok() && !std::ranges::all_of(numbers, possible)) {
+      status = absl::InvalidArgumentError(absl::StrCat(field, ": has numbers that no run gives"));
+    }
+  };
+  hold("mean", state.mean, -kMost, kMost);
+  hold("squares", state.squares, 0, kMost * kMost);
+  return status;
+}
+
+absl::Status CheckMoreSteps(uint64_t step) {
+  if (step < kMaxSteps) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("step: ", kMaxSteps, " are done, no more"));
 }
 
 double RateAt(const OptimizerOptions& options, uint64_t step) {
@@ -79,12 +97,14 @@ UpdateReport Update(Team* team,
   UpdateReport report;
   report.gradient_length = Length(team, gradient);
   report.rate = RateAt(options, ++state->step);
-  if (!std::isfinite(report.gradient_length)) {
+  const bool long_one = options.clip > 0 && report.gradient_length > options.clip;
+  const double length = long_one ? options.clip : report.gradient_length;
+  // A NaN is not below it.
+  if (!std::isfinite(report.gradient_length) || !(length <= MaxMoment<T>() / 2)) {
     ++state->skipped;
     report.skipped = true;
     return report;
   }
-  const bool long_one = options.clip > 0 && report.gradient_length > options.clip;
   const T shrink = static_cast<T>(long_one ? options.clip / report.gradient_length : 1.0);
   const double t = static_cast<double>(state->step);
   const T beta1 = static_cast<T>(options.beta1);
@@ -103,12 +123,14 @@ UpdateReport Update(Team* team,
         values[i] -= mean_scale * m / (std::sqrt(square_scale * v) + epsilon) + decay * values[i];
       }
     };
-    team == nullptr ? range(0, 0, part.size()) : team->Run(part.size(), 4 * kBlock, range);
+    team == nullptr ? range(0, 0, part.size())
+                    : team->Run(part.size(), 4 * kBlock, std::ref(range));
   }
   return report;
 }
 
 #define LETHE_INSTANTIATE(T)                                                          \
+  template absl::Status Validate(const OptimizerState<T>&);                           \
   template double Length(Team*, std::span<const T>);                                  \
   template UpdateReport Update(Team*, const OptimizerOptions&, const ParameterTable&, \
                                std::span<const T>, OptimizerState<T>*, std::span<T>);

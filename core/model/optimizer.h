@@ -4,7 +4,8 @@
 //     x = x - rate (m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + decay x)
 //
 // The last term only where a part decays (parameters.h). The gradient is first scaled down to the
-// length `clip`, where it is longer. A gradient that is not finite changes nothing and is counted.
+// length `clip`, where it is longer. A gradient that is not finite, or that is longer than
+// MaxMoment() after that, so that its squares might not be, changes nothing and is counted.
 //
 //     rate(t) = peak t / warm_up                                    for t < warm_up
 //               last + (peak - last) (1 + cos(pi x)) / 2            x from 0 to 1 at t = steps
@@ -24,11 +25,15 @@
 
 namespace lethe::model {
 
+// No run gets this far.
+inline constexpr uint64_t kMaxSteps = uint64_t{1} << 32;
+
 struct OptimizerOptions {
   double peak_rate = 3e-3;
   double last_rate = 3e-4;
   uint64_t warm_up = 100;  // steps
-  uint64_t steps = 6000;   // of the whole schedule; the rate stays at last_rate after them
+  // Of the whole schedule, at most kMaxSteps; the rate stays at last_rate after them.
+  uint64_t steps = 6000;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double decay = 0.1;
@@ -49,8 +54,21 @@ struct OptimizerState {
   std::vector<T> mean;     // m
   std::vector<T> squares;  // v
   uint64_t step = 0;       // t, of the last update
-  uint64_t skipped = 0;    // gradients that were not finite; they count as steps
+  uint64_t skipped = 0;    // gradients that were left out; they count as steps
 };
+
+// What no entry of the mean can be above, nor that of the squares above its square.
+template <typename T>
+constexpr double MaxMoment() {
+  return sizeof(T) == sizeof(double) ? 0x1p+510 : 0x1p+62;
+}
+// Whether a run can have come to it. INVALID_ARGUMENT names what cannot be: "step", "skipped",
+// "mean", "squares".
+template <typename T>
+absl::Status Validate(const OptimizerState<T>& state);
+
+// FAILED_PRECONDITION "step: ..." after kMaxSteps.
+absl::Status CheckMoreSteps(uint64_t step);
 
 struct UpdateReport {
   double gradient_length = 0.0;  // before clipping
@@ -58,7 +76,8 @@ struct UpdateReport {
   bool skipped = false;
 };
 
-// One step. Requires arrays of the table's size.
+// One step. Requires arrays of the table's size and step < kMaxSteps. Once something has changed it
+// asks for no more memory.
 template <typename T>
 UpdateReport Update(Team* team,
                     const OptimizerOptions& options,

@@ -118,6 +118,60 @@ TEST(Update, AGradientThatIsNotFiniteChangesNothing) {
   EXPECT_FALSE(run.Step({1.0, 1.0, 1.0}).skipped);
 }
 
+// Its length is finite in double, its squares are not in the precision of the moments.
+TEST(Update, AGradientWithoutSquaresChangesNothing) {
+  ParameterTable table;
+  table.Add("x", 1, 2, Decays::kYes);
+  OptimizerOptions options;
+  options.clip = 0;
+  OptimizerState<float> state;
+  state.mean = state.squares = {0.5F, 0.25F};
+  std::vector<float> values = {1.0F, 2.0F};
+  const auto step = [&](float entry) {
+    return Update<float>(nullptr, options, table, std::vector<float>{entry, 0.0F}, &state, values);
+  };
+  const UpdateReport report = step(1e25F);
+  EXPECT_TRUE(report.skipped);
+  EXPECT_TRUE(std::isfinite(report.gradient_length));
+  EXPECT_EQ(state.squares, (std::vector<float>{0.5F, 0.25F}));
+  EXPECT_EQ(values, (std::vector<float>{1.0F, 2.0F}));
+  EXPECT_EQ(state.step, 1u);
+  EXPECT_EQ(state.skipped, 1u);
+  // What is just not left out stays possible, however often it comes.
+  for (int i = 0; i < 200; ++i) ASSERT_FALSE(step(0x1p+61F).skipped);
+  EXPECT_TRUE(Validate(state).ok());
+  EXPECT_TRUE(std::isfinite(values[0]));
+  // Clipping comes first.
+  options.clip = 1.0;
+  EXPECT_FALSE(step(1e25F).skipped);
+  Descent run;
+  run.options.clip = 0;
+  EXPECT_TRUE(run.Step({1e154, 0.0, 0.0}).skipped);
+}
+
+TEST(OptimizerState, RefusesWhatNoRunComesToByName) {
+  const auto message = [](const auto& change) {
+    OptimizerState<float> state;
+    state.mean = {-1.0F, 2.0F};
+    state.squares = {0.0F, 4.0F};
+    state.step = 3;
+    state.skipped = 3;
+    change(state);
+    return std::string(Validate(state).message());
+  };
+  using State = OptimizerState<float>;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(message([](State&) {}), "");
+  EXPECT_THAT(message([](State& s) { s.step = UINT64_MAX; }), testing::StartsWith("step"));
+  EXPECT_THAT(message([](State& s) { s.step = kMaxSteps + 1; }), testing::StartsWith("step"));
+  EXPECT_THAT(message([](State& s) { s.skipped = 4; }), testing::StartsWith("skipped"));
+  EXPECT_THAT(message([](State& s) { s.squares[1] = -1e-30F; }), testing::StartsWith("squares"));
+  EXPECT_THAT(message([](State& s) { s.squares[0] = 1e38F; }), testing::StartsWith("squares"));
+  EXPECT_THAT(message([=](State& s) { s.squares[0] = nan; }), testing::StartsWith("squares"));
+  EXPECT_THAT(message([](State& s) { s.mean[0] = -1e30F; }), testing::StartsWith("mean"));
+  EXPECT_THAT(message([=](State& s) { s.mean[1] = nan; }), testing::StartsWith("mean"));
+}
+
 TEST(Update, BitsDoNotDependOnThreads) {
   ParameterTable table;
   table.Add("w", 300, 401, Decays::kYes);
@@ -143,6 +197,9 @@ TEST(OptimizerOptions, RefusesNonsenseByName) {
   EXPECT_THAT(std::string(Validate(options).message()), testing::HasSubstr("optimizer.beta1"));
   options = {};
   options.warm_up = options.steps + 1;
+  EXPECT_THAT(std::string(Validate(options).message()), testing::HasSubstr("optimizer.steps"));
+  options = {};
+  options.steps = kMaxSteps + 1;
   EXPECT_THAT(std::string(Validate(options).message()), testing::HasSubstr("optimizer.steps"));
   options = {};
   options.peak_rate = std::numeric_limits<double>::quiet_NaN();
