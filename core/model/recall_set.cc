@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -72,12 +71,14 @@ absl::StatusOr<RecallSet<T>> RecallSet<T>::Create(std::vector<T> keys,
   set.queries_ = std::move(queries);
   set.targets_ = std::move(targets);
 
-  std::map<std::string_view, uint32_t> seen;
+  // By the numbers and not by their bytes: -0 is 0.
+  const auto before = [value_dimension](const T* x, const T* y) {
+    return std::lexicographical_compare(x, x + value_dimension, y, y + value_dimension);
+  };
+  std::map<const T*, uint32_t, decltype(before)> seen(before);
   for (size_t i = 0; i < tokens; ++i) {
-    const std::string_view bytes(
-        reinterpret_cast<const char*>(set.values_.data() + i * value_dimension),
-        value_dimension * sizeof(T));
-    set.groups_.push_back(seen.emplace(bytes, static_cast<uint32_t>(i)).first->second);
+    const T* value = set.values_.data() + i * value_dimension;
+    set.groups_.push_back(seen.emplace(value, static_cast<uint32_t>(i)).first->second);
   }
   set.first_query_.assign(tokens + 1, 0);
   for (const uint32_t token : set.targets_) ++set.first_query_[token + 1];

@@ -316,6 +316,13 @@ TEST(Encoder, EncodesRowsAsItWasTrained) {
   EXPECT_NE(value[0], 0.0);
 }
 
+TEST(RecallSet, EqualNumbersAreEqualValues) {
+  const auto set =
+      RecallSet<float>::Create({1, 2, 3, 4}, 1, {0.0F, 1, -0.0F, 1, 0.0F, 2, -0.0F, 2}, 2, {1}, {0})
+          .value();
+  EXPECT_THAT(set.groups(), testing::ElementsAre(0, 0, 2, 2));
+}
+
 TEST(RecallSet, RefusesByName) {
   const auto message = [](std::vector<double> keys, std::vector<double> values,
                           std::vector<double> queries, std::vector<uint32_t> targets) {
