@@ -5,7 +5,9 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/status_macros.h"
 #include "core/model/cross_entropy.h"
+#include "core/model/limits.h"
 #include "core/model/random.h"
 
 namespace lethe::model {
@@ -40,6 +42,16 @@ void TextSamples::Fill(uint64_t sample,
     tokens[i] = text_[first + i];
     targets[i] = text_[first + i + 1];
   }
+}
+
+absl::StatusOr<std::unique_ptr<SelectiveCopy>> SelectiveCopy::Create(size_t kinds,
+                                                                     size_t count,
+                                                                     size_t filler,
+                                                                     uint64_t seed) {
+  LETHE_RETURN_IF_ERROR(InRange("kinds", kinds, 1, 65534));
+  LETHE_RETURN_IF_ERROR(InRange("count", count, 1, 4096));
+  LETHE_RETURN_IF_ERROR(InRange("filler", filler, 0, 8192));
+  return absl::WrapUnique(new SelectiveCopy(kinds, count, filler, seed));
 }
 
 void SelectiveCopy::Fill(uint64_t sample,

@@ -65,8 +65,11 @@ class TextSamples : public SampleSource {
 //     sample:     [count data tokens among `filler` fillers] mark [the data tokens but the last]
 class SelectiveCopy : public SampleSource {
  public:
-  SelectiveCopy(size_t kinds, size_t count, size_t filler, uint64_t seed)
-      : kinds_(kinds), count_(count), filler_(filler), seed_(seed) {}
+  // INVALID_ARGUMENT "kinds": not in [1, 65534]; "count": not in [1, 4096]; "filler": above 8192.
+  static absl::StatusOr<std::unique_ptr<SelectiveCopy>> Create(size_t kinds,
+                                                               size_t count,
+                                                               size_t filler,
+                                                               uint64_t seed);
 
   size_t length() const override { return 2 * count_ + filler_; }
   size_t vocabulary() const override { return kinds_ + 2; }
@@ -75,6 +78,9 @@ class SelectiveCopy : public SampleSource {
             std::span<uint32_t> targets) const override;
 
  private:
+  SelectiveCopy(size_t kinds, size_t count, size_t filler, uint64_t seed)
+      : kinds_(kinds), count_(count), filler_(filler), seed_(seed) {}
+
   size_t kinds_, count_, filler_;
   uint64_t seed_;
 };

@@ -138,7 +138,8 @@ TEST(LanguageTrainer, RefusesSamplesThatDoNotFit) {
 }
 
 TEST(SelectiveCopy, AsksForTheDataInOrder) {
-  const SelectiveCopy source(16, 5, 40, 7);
+  const auto made = SelectiveCopy::Create(16, 5, 40, 7).value();
+  const SelectiveCopy& source = *made;
   std::vector<uint32_t> tokens(source.length());
   std::vector<uint32_t> targets(source.length());
   std::vector<size_t> places(45);
@@ -162,6 +163,18 @@ TEST(SelectiveCopy, AsksForTheDataInOrder) {
   }
   // 400 5 / 45 = 44 a place, five standard deviations 32.
   for (const size_t count : places) EXPECT_NEAR(static_cast<double>(count), 44.4, 32);
+}
+
+TEST(SelectiveCopy, RefusesByName) {
+  const auto message = [](size_t kinds, size_t count, size_t filler) {
+    return std::string(SelectiveCopy::Create(kinds, count, filler, 1).status().message());
+  };
+  EXPECT_EQ(message(1, 1, 0), "");
+  EXPECT_THAT(message(0, 1, 0), testing::StartsWith("kinds"));
+  EXPECT_THAT(message(65535, 1, 0), testing::StartsWith("kinds"));
+  EXPECT_THAT(message(1, 0, 8), testing::StartsWith("count"));
+  EXPECT_THAT(message(1, SIZE_MAX / 2 + 1, 0), testing::StartsWith("count"));
+  EXPECT_THAT(message(1, 1, SIZE_MAX), testing::StartsWith("filler"));
 }
 
 TEST(EqualState, CountsWhatIsKept) {
