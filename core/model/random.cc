@@ -42,8 +42,6 @@ uint64_t CounterRandom::Below(uint64_t i, uint64_t bound) const {
   return uint64_t{High(x)} * High(bound) + High(cross) + High(other);
 }
 
-double CounterRandom::Uniform(uint64_t i) const { return UnitOf(Integer(i)); }
-
 double CounterRandom::Normal(uint64_t i) const {
   const RandomBlock block = Block(i);
   const double radius = std::sqrt(-2 * std::log(UnitOf(uint64_t{block[1]} << 32 | block[0])));

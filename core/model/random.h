@@ -20,7 +20,6 @@ class CounterRandom {
   RandomBlock Block(uint64_t i) const;
   uint64_t Integer(uint64_t i) const;                // all 64 bits
   uint64_t Below(uint64_t i, uint64_t bound) const;  // bound >= 1; off uniform by bound 2^-64
-  double Uniform(uint64_t i) const;                  // in (0, 1)
   double Normal(uint64_t i) const;                   // by Box and Muller
 
  private:

@@ -1,7 +1,7 @@
 // Numbers to bytes and back, for checkpoints and artefacts: little-endian, nothing between them.
 //
-// A reader that was asked for more than there is, or for a count above what it allows, is not ok()
-// from then on and gives zeros; so a caller reads everything and asks once.
+// A reader that was asked for more than there is, or for another number of entries than an array
+// has, is not ok() from then on and gives zeros; so a caller reads everything and asks once.
 #ifndef LETHE_CORE_MODEL_STATE_BYTES_H_
 #define LETHE_CORE_MODEL_STATE_BYTES_H_
 
@@ -76,7 +76,6 @@ class ByteReader {
   }
   bool ok() const { return ok_; }
   bool AtEnd() const { return ok_ && rest_.empty(); }
-  size_t left() const { return rest_.size(); }
 
  private:
   const char* Take(size_t size) {
