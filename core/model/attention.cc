@@ -10,8 +10,6 @@
 namespace lethe::model {
 namespace {
 
-constexpr size_t kTileRows = 64;
-
 // Rows [first, last) of queries, all of one chunk, and the keys [low, last) that one of them reads.
 struct Tile {
   size_t first = 0, last = 0, low = 0;
@@ -25,7 +23,7 @@ struct Tile {
 Tile TileAt(const AttentionMask& mask, size_t first, size_t n) {
   Tile tile;
   tile.first = first;
-  tile.last = std::min(first + kTileRows, n);
+  tile.last = std::min(first + kAttentionTileRows, n);
   if (mask.chunk > 0) {
     tile.chunk = first / mask.chunk;
     tile.prefix = tile.chunk * mask.chunk;

@@ -34,10 +34,18 @@ struct AttentionMask {
   size_t chunk = 0;   // 0: no gates
 };
 
+inline constexpr size_t kAttentionTileRows = 64;  // of queries at a time
+
 template <typename T>
 struct AttentionWorkspace {
   Buffer<T> scores;
   Buffer<T> scores_bar;
+
+  // After it the pass asks for no more for sequences of up to n, here and in the other kinds.
+  void Reserve(size_t n, Pass pass) {
+    scores.Resize(kAttentionTileRows, n);
+    if (pass == Pass::kBackward) scores_bar.Resize(kAttentionTileRows, n);
+  }
 };
 
 template <typename T>

@@ -8,8 +8,6 @@
 namespace lethe::model {
 namespace {
 
-constexpr size_t kSegment = 32;
-
 // Columns of workspace.rows.
 enum : size_t { kRate = 0, kInverseQ = 1, kInverseK = 2, kRowColumns = 3 };
 
@@ -94,15 +92,15 @@ void DeltaNetBackward(In<T> q,
   const Matrix<T> unit_k = workspace->k.get();
   const Matrix<T> rows = workspace->rows.get();
   const Matrix<T> u = workspace->u.Resize(n, e);
-  const size_t segments = (n + kSegment - 1) / kSegment;
+  const size_t segments = (n + kDeltaNetSegment - 1) / kDeltaNetSegment;
   const Matrix<T> kept = workspace->kept.Resize(segments * d, e);
-  const Matrix<T> states = workspace->states.Resize((kSegment + 1) * d, e);
+  const Matrix<T> states = workspace->states.Resize((kDeltaNetSegment + 1) * d, e);
 
   // All states once, to keep some.
   const Matrix<T> running = StateOf(states, 0, d);
   std::fill_n(running.data, d * e, T(0));
   for (size_t t = 0; t < n; ++t) {
-    if (t % kSegment == 0) Copy<T>(running, StateOf(kept, t / kSegment, d));
+    if (t % kDeltaNetSegment == 0) Copy<T>(running, StateOf(kept, t / kDeltaNetSegment, d));
     Write(unit_k.row(t), v.row(t), rows.row(t)[kRate], running, u.row(t));
   }
 
@@ -112,8 +110,8 @@ void DeltaNetBackward(In<T> q,
   T* unit_bar = scratch.row(1);
   std::fill_n(state_bar.data, d * e, T(0));
   for (size_t segment = segments; segment-- > 0;) {
-    const size_t first = segment * kSegment;
-    const size_t last = std::min(first + kSegment, n);
+    const size_t first = segment * kDeltaNetSegment;
+    const size_t last = std::min(first + kDeltaNetSegment, n);
     Copy<T>(StateOf(kept, segment, d), StateOf(states, 0, d));
     for (size_t t = first; t < last; ++t) {
       const Matrix<T> after = StateOf(states, t - first + 1, d);

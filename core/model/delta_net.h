@@ -17,13 +17,31 @@
 
 namespace lethe::model {
 
+inline constexpr size_t kDeltaNetSegment = 32;  // steps between two states that are kept
+
 template <typename T>
 struct DeltaNetWorkspace {
   Buffer<T> q, k, rows;  // of length one; beta and inverse lengths
   Buffer<T> u;           // what is written
-  Buffer<T> kept;        // states every 32 steps
-  Buffer<T> states;      // of the 32 steps at hand
+  Buffer<T> kept;        // a state a segment
+  Buffer<T> states;      // of the segment at hand
   Buffer<T> state_bar, row_bar;
+
+  void Reserve(size_t n, size_t d, size_t e, Pass pass) {
+    q.Resize(n, d);
+    k.Resize(n, d);
+    rows.Resize(n, 3);
+    if (pass == Pass::kForward) {
+      u.Resize(1, e);
+      states.Resize(d, e);
+      return;
+    }
+    u.Resize(n, e);
+    kept.Resize((n + kDeltaNetSegment - 1) / kDeltaNetSegment * d, e);
+    states.Resize((kDeltaNetSegment + 1) * d, e);
+    state_bar.Resize(d, e);
+    row_bar.Resize(2, d > e ? d : e);
+  }
 };
 
 template <typename T>

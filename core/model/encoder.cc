@@ -3,20 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/model/elementwise.h"
+#include "core/model/limits.h"
 #include "core/model/norm.h"
 
 namespace lethe::model {
 namespace {
-
-template <typename Number>
-absl::Status InRange(absl::string_view field, Number value, Number low, Number high) {
-  if (value >= low && value <= high) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("encoder.", field, ": must be in [", low, ", ", high, "], got ", value));
-}
 
 template <typename T>
 void Identity(Matrix<T> m) {
@@ -36,16 +29,16 @@ void Project(In<T> matrix, InVector<T> raw, std::span<T> out) {
 
 absl::Status Validate(const EncoderOptions& options) {
   constexpr size_t kMost = 4096;
-  absl::Status status = InRange<size_t>("key_dimension", options.key_dimension, 1, kMost);
-  status.Update(InRange<size_t>("value_dimension", options.value_dimension, 1, kMost));
-  status.Update(InRange<size_t>("projected_key", options.projected_key, 0, kMost));
-  status.Update(InRange<size_t>("projected_value", options.projected_value, 0, kMost));
-  status.Update(InRange<size_t>("kernel", static_cast<size_t>(options.kernel), 1, 3));
-  status.Update(InRange("box", options.box, 1e-6, 1.0));
-  status.Update(InRange("ridge", options.ridge, 1e-7, 1e3));
-  status.Update(InRange("width", options.width, 0.0, 1e6));
-  status.Update(InRange("scale", options.scale, 1e-6, 1e6));
-  status.Update(InRange("sharpness", options.sharpness, 1e-6, 1e6));
+  absl::Status status = InRange("encoder.key_dimension", options.key_dimension, 1, kMost);
+  status.Update(InRange("encoder.value_dimension", options.value_dimension, 1, kMost));
+  status.Update(InRange("encoder.projected_key", options.projected_key, 0, kMost));
+  status.Update(InRange("encoder.projected_value", options.projected_value, 0, kMost));
+  status.Update(InRange("encoder.kernel", static_cast<size_t>(options.kernel), 1, 3));
+  status.Update(InRange("encoder.box", options.box, 1e-6, 1.0));
+  status.Update(InRange("encoder.ridge", options.ridge, 1e-7, 1e3));
+  status.Update(InRange("encoder.width", options.width, 0.0, 1e6));
+  status.Update(InRange("encoder.scale", options.scale, 1e-6, 1e6));
+  status.Update(InRange("encoder.sharpness", options.sharpness, 1e-6, 1e6));
   return status;
 }
 

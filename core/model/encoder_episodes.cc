@@ -94,6 +94,20 @@ batched::Batch<T> BatchOf(const Encoder& encoder,
 
 }  // namespace
 
+uint64_t WorkspaceNumbers(const EncoderOptions& options,
+                          const EpisodeShape& shape,
+                          size_t episodes) {
+  const uint64_t d = options.key_out();
+  const uint64_t e = options.value_out();
+  const uint64_t tokens = shape.tokens();
+  // Raw rows, projected ones, their gradients, and those of rows before they had length 1.
+  const uint64_t token = options.key_dimension + options.value_dimension + 3 * d + 2 * e + 2;
+  const uint64_t query = options.key_dimension + 3 * d + 2;
+  const uint64_t memory = 2 * d + 5;
+  return episodes * (tokens * token + shape.queries * query + shape.memory * memory + 16) +
+         6 * tokens + 2 * e;
+}
+
 template <typename T>
 absl::Status RunEpisodes(const Runtime& runtime,
                          const Encoder& encoder,
@@ -154,6 +168,9 @@ absl::Status RunEpisodes(const Runtime& runtime,
   // The readouts, an episode each.
   const bool backward = !gradient.empty();
   work.scratch.resize(std::max(work.scratch.size(), runtime.team->size()));
+  for (RecallScratch<T>& scratch : work.scratch) {
+    scratch.Reserve(tokens, projected_values.columns);
+  }
   work.reports.assign(count, {});
   work.scalars.assign(count * kScalars, T(0));
   work.weights_bar.resize(count * shape.memory);

@@ -47,6 +47,13 @@ struct EpisodeWorkspace {
   std::vector<T> scalars;                 // gradients by parameter, scale, sharpness an episode
 };
 
+// How many numbers a workspace holds at most after `episodes` episodes with gradient, the solver's
+// results included; of what each thread has for itself, that of one thread. Requires Validate's
+// conditions (encoder_trainer.h).
+uint64_t WorkspaceNumbers(const EncoderOptions& options,
+                          const EpisodeShape& shape,
+                          size_t episodes);
+
 // `last_weights` and `last_labels`: of every token of the set, from which problems start; or both
 // empty. `gradient`: of the encoder's table, set; or empty. Adds to `recall` and `gates`.
 template <typename T>

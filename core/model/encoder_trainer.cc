@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/model/limits.h"
 #include "core/model/options_bytes.h"
 
 namespace lethe::model {
@@ -17,10 +18,27 @@ constexpr std::string_view kArtefactLine = "lethe encoder 1\n";
 constexpr uint64_t kTrainingStream = 2'000'001;
 constexpr uint64_t kEvaluationStream = 2'000'002;
 
-absl::Status InRange(absl::string_view field, size_t value, size_t low, size_t high) {
-  if (value >= low && value <= high) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": must be in [", low, ", ", high, "], got ", value));
+// Without what a set's tokens take. Requires all fields but episodes to be valid.
+uint64_t NumbersOf(const EncoderTrainerOptions& options) {
+  const EncoderOptions& encoder = options.encoder;
+  const uint64_t parameters = 2 * encoder.key_dimension * encoder.key_out() +
+                              encoder.value_dimension * encoder.projected_value + 3;
+  return 4 * parameters + WorkspaceNumbers(encoder,
+                                           {options.memory, options.local, options.queries},
+                                           options.episodes);
+}
+
+// 0 in reserve, C in error, between them in the margin (core/batched/problem.h).
+template <typename T>
+bool LabelsFollowWeights(std::span<const T> weights, std::span<const uint8_t> labels, T box) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (!(weights[i] >= 0 && weights[i] <= box)) return false;
+    const batched::Label label = weights[i] == 0     ? batched::Label::kReserve
+                                 : weights[i] == box ? batched::Label::kError
+                                                     : batched::Label::kMargin;
+    if (labels[i] != static_cast<uint8_t>(label)) return false;
+  }
+  return true;
 }
 
 void ToMean(RecallReport* recall) {
@@ -41,6 +59,11 @@ absl::Status Validate(const EncoderTrainerOptions& options) {
         "encoder.box: must be above 1 / memory = ", 1.0 / static_cast<double>(options.memory),
         ", got ", options.encoder.box));
   }
+  if (const uint64_t numbers = NumbersOf(options); numbers > kMaxTrainerNumbers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("episodes: ", options.episodes, " of this size take ", numbers,
+                     " numbers to train, at most ", kMaxTrainerNumbers, " are allowed"));
+  }
   return absl::OkStatus();
 }
 
@@ -51,19 +74,21 @@ EncoderTrainer<T>::EncoderTrainer(const EncoderTrainerOptions& options, Encoder 
 template <typename T>
 absl::StatusOr<EncoderTrainer<T>> EncoderTrainer<T>::Create(const EncoderTrainerOptions& options,
                                                             size_t tokens) {
-  LETHE_RETURN_IF_ERROR(Validate(options));
-  LETHE_RETURN_IF_ERROR(InRange("tokens", tokens, options.memory + options.local, UINT32_MAX - 1));
-  LETHE_ASSIGN_OR_RETURN(Encoder encoder, Encoder::Create(options.encoder));
-  EncoderTrainer trainer(options, std::move(encoder));
-  const size_t size = trainer.encoder_.table().size();
-  trainer.values_.resize(size);
-  trainer.optimizer_.mean.resize(size);
-  trainer.optimizer_.squares.resize(size);
-  trainer.gradient_.resize(size);
-  trainer.last_weights_.resize(tokens);
-  trainer.last_labels_.resize(tokens);
-  trainer.encoder_.template Initialise<T>(options.seed, trainer.values_);
-  return trainer;
+  return WithinMemory([&]() -> absl::StatusOr<EncoderTrainer> {
+    LETHE_RETURN_IF_ERROR(Validate(options));
+    LETHE_RETURN_IF_ERROR(InRange("tokens", tokens, options.memory + options.local, kMaxTokens));
+    LETHE_ASSIGN_OR_RETURN(Encoder encoder, Encoder::Create(options.encoder));
+    EncoderTrainer trainer(options, std::move(encoder));
+    const size_t size = trainer.encoder_.table().size();
+    trainer.values_.resize(size);
+    trainer.optimizer_.mean.resize(size);
+    trainer.optimizer_.squares.resize(size);
+    trainer.gradient_.resize(size);
+    trainer.last_weights_.resize(tokens);
+    trainer.last_labels_.resize(tokens);
+    trainer.encoder_.template Initialise<T>(options.seed, trainer.values_);
+    return trainer;
+  });
 }
 
 template <typename T>
@@ -104,6 +129,13 @@ absl::StatusOr<EncoderStepReport> EncoderTrainer<T>::Step(const Runtime& runtime
     return absl::InvalidArgumentError(absl::StrCat(
         "set: has ", set.tokens(), " tokens, the trainer is for ", last_weights_.size()));
   }
+  LETHE_RETURN_IF_ERROR(CheckMoreSteps(step()));
+  return WithinMemory([&] { return Train(runtime, set); });
+}
+
+template <typename T>
+absl::StatusOr<EncoderStepReport> EncoderTrainer<T>::Train(const Runtime& runtime,
+                                                           const RecallSet<T>& set) {
   EncoderStepReport report;
   const std::vector<Episode> episodes =
       Draw(set, kTrainingStream, optimizer_.step * options_.episodes, options_.episodes);
@@ -111,6 +143,9 @@ absl::StatusOr<EncoderStepReport> EncoderTrainer<T>::Step(const Runtime& runtime
                                        last_weights_, last_labels_, &workspace_, gradient_,
                                        &report.recall, &report.gates));
   ToMean(&report.recall);
+  report.update = Update<T>(runtime.team, options_.optimizer, encoder_.table(), gradient_,
+                            &optimizer_, values_);
+  report.step = optimizer_.step;
   const batched::Solution<T>& solution = workspace_.solution;
   for (size_t e = 0; e < episodes.size(); ++e) {
     for (size_t i = 0; i < options_.memory; ++i) {
@@ -119,9 +154,6 @@ absl::StatusOr<EncoderStepReport> EncoderTrainer<T>::Step(const Runtime& runtime
       last_labels_[token] = solution.labels[e * options_.memory + i];
     }
   }
-  report.update = Update<T>(runtime.team, options_.optimizer, encoder_.table(), gradient_,
-                            &optimizer_, values_);
-  report.step = optimizer_.step;
   return report;
 }
 
@@ -130,17 +162,19 @@ absl::StatusOr<EncoderStepReport> EncoderTrainer<T>::Evaluate(const Runtime& run
                                                               const RecallSet<T>& set,
                                                               uint64_t episodes) {
   LETHE_RETURN_IF_ERROR(Check(set));
-  EncoderStepReport report;
-  report.step = optimizer_.step;
-  for (uint64_t done = 0; done < episodes;) {
-    const size_t part = std::min<uint64_t>(options_.episodes, episodes - done);
-    const std::vector<Episode> drawn = Draw(set, kEvaluationStream, done, part);
-    LETHE_RETURN_IF_ERROR(RunEpisodes<T>(runtime, encoder_, values_, set, shape(), drawn, {}, {},
-                                         &workspace_, {}, &report.recall, &report.gates));
-    done += part;
-  }
-  ToMean(&report.recall);
-  return report;
+  return WithinMemory([&]() -> absl::StatusOr<EncoderStepReport> {
+    EncoderStepReport report;
+    report.step = optimizer_.step;
+    for (uint64_t done = 0; done < episodes;) {
+      const size_t part = std::min<uint64_t>(options_.episodes, episodes - done);
+      const std::vector<Episode> drawn = Draw(set, kEvaluationStream, done, part);
+      LETHE_RETURN_IF_ERROR(RunEpisodes<T>(runtime, encoder_, values_, set, shape(), drawn, {}, {},
+                                           &workspace_, {}, &report.recall, &report.gates));
+      done += part;
+    }
+    ToMean(&report.recall);
+    return report;
+  });
 }
 
 template <typename T>
@@ -167,6 +201,11 @@ std::string EncoderTrainer<T>::Checkpoint() const {
 
 template <typename T>
 absl::StatusOr<EncoderTrainer<T>> EncoderTrainer<T>::Restore(std::string_view bytes) {
+  return WithinMemory([bytes] { return Read(bytes); });
+}
+
+template <typename T>
+absl::StatusOr<EncoderTrainer<T>> EncoderTrainer<T>::Read(std::string_view bytes) {
   ByteReader reader(bytes);
   LETHE_RETURN_IF_ERROR(ReadHead<T>("checkpoint", kCheckpointLine, &reader));
   EncoderTrainerOptions options;
@@ -189,12 +228,18 @@ absl::StatusOr<EncoderTrainer<T>> EncoderTrainer<T>::Restore(std::string_view by
   trainer.optimizer_.squares = reader.ReadArray<T>(size);
   trainer.last_weights_ = reader.ReadArray<T>(tokens);
   trainer.last_labels_ = reader.ReadArray<uint8_t>(tokens);
-  if (!reader.AtEnd() || tokens < options.memory + options.local) {
+  if (!reader.AtEnd() || tokens < options.memory + options.local || tokens > kMaxTokens) {
     return Damaged("checkpoint", "has not the length that its options give");
   }
-  if (!AllFinite(trainer.values_) || !AllFinite(trainer.optimizer_.mean) ||
-      !AllFinite(trainer.optimizer_.squares) || !AllFinite(trainer.last_weights_)) {
+  if (!AllFinite(trainer.values_)) {
     return Damaged("checkpoint", "holds numbers that are not finite");
+  }
+  if (const absl::Status status = Validate(trainer.optimizer_); !status.ok()) {
+    return Damaged("checkpoint", status.message());
+  }
+  if (!LabelsFollowWeights<T>(trainer.last_weights_, trainer.last_labels_,
+                              static_cast<T>(options.encoder.box))) {
+    return Damaged("checkpoint", "has weights outside [0, C] or labels that are not theirs");
   }
   trainer.gradient_.resize(size);
   return trainer;

@@ -36,7 +36,12 @@ struct EncoderTrainerOptions {
 
   friend bool operator==(const EncoderTrainerOptions&, const EncoderTrainerOptions&) = default;
 };
+// INVALID_ARGUMENT names the field. "episodes": the trainer would hold more than kMaxTrainerNumbers
+// (limits.h): four arrays of parameters and WorkspaceNumbers (encoder_episodes.h).
 absl::Status Validate(const EncoderTrainerOptions& options);
+
+// Of a set that a trainer is for: a weight and a label each.
+inline constexpr size_t kMaxTokens = size_t{1} << 28;
 
 struct EncoderStepReport {
   uint64_t step = 0;
@@ -45,16 +50,20 @@ struct EncoderStepReport {
   GateCounters gates;
 };
 
+// RESOURCE_EXHAUSTED from any function that returns a status: no memory; nothing has changed. Not
+// so for the packing buffers of a product (matmul.h, half a megabyte a thread): where a thread of
+// the team does not get one, the process ends.
 template <typename T>
 class EncoderTrainer {
  public:
-  // For sets of `tokens` tokens. INVALID_ARGUMENT names the field.
+  // For sets of `tokens` tokens, at most kMaxTokens. INVALID_ARGUMENT names the field.
   static absl::StatusOr<EncoderTrainer> Create(const EncoderTrainerOptions& options, size_t tokens);
-  // DATA_LOSS "checkpoint: ...".
+  // DATA_LOSS "checkpoint: ...": not what Checkpoint wrote, or counters, moments, weights and
+  // labels that no run comes to.
   static absl::StatusOr<EncoderTrainer> Restore(std::string_view bytes);
 
-  // INVALID_ARGUMENT "set": not of the size or the dimensions that this trainer is for. After an
-  // error nothing has changed.
+  // INVALID_ARGUMENT "set": not of the size or the dimensions that this trainer is for.
+  // FAILED_PRECONDITION "step": kMaxSteps are done. After an error nothing has changed.
   absl::StatusOr<EncoderStepReport> Step(const Runtime& runtime, const RecallSet<T>& set);
 
   // Recall in `episodes` episodes of their own, of any set with as many tokens as one episode
@@ -74,6 +83,8 @@ class EncoderTrainer {
 
  private:
   EncoderTrainer(const EncoderTrainerOptions& options, Encoder encoder);
+  static absl::StatusOr<EncoderTrainer> Read(std::string_view checkpoint);
+  absl::StatusOr<EncoderStepReport> Train(const Runtime& runtime, const RecallSet<T>& set);
   absl::Status Check(const RecallSet<T>& set) const;
   EpisodeShape shape() const { return {options_.memory, options_.local, options_.queries}; }
   std::vector<Episode> Draw(const RecallSet<T>& set,

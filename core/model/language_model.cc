@@ -7,18 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
 #include "core/model/embedding.h"
+#include "core/model/limits.h"
 #include "core/model/linear.h"
 
 namespace lethe::model {
 namespace {
 
 constexpr size_t kMostParameters = size_t{1} << 28;
-
-absl::Status InRange(absl::string_view field, size_t value, size_t low, size_t high) {
-  if (value >= low && value <= high) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.", field, ": must be in [", low, ", ", high, "], got ", value));
-}
 
 // to = from + term
 template <typename T>
@@ -45,21 +40,21 @@ std::span<T> BiasOf(const Parameter& part, std::span<T> array) {
 
 absl::Status Validate(const LanguageModelOptions& options) {
   const MixerOptions& mixer = options.mixer;
-  absl::Status status = InRange("layers", options.layers, 1, 64);
-  status.Update(InRange("width", mixer.width, 1, 4096));
-  status.Update(InRange("heads", mixer.heads, 1, 256));
-  status.Update(InRange("block", options.block, 1, 8192));
-  status.Update(InRange("vocabulary", options.vocabulary, 2, 65536));
-  status.Update(InRange("mlp_width", options.mlp_inner(), 1, 16384));
-  status.Update(InRange("attention", static_cast<size_t>(mixer.kind), 1, 6));
-  status.Update(InRange("mlp", static_cast<size_t>(options.mlp), 1, 2));
-  status.Update(InRange("norm", static_cast<size_t>(options.norm), 1, 2));
+  absl::Status status = InRange("model.layers", options.layers, 1, 64);
+  status.Update(InRange("model.width", mixer.width, 1, 4096));
+  status.Update(InRange("model.heads", mixer.heads, 1, 256));
+  status.Update(InRange("model.block", options.block, 1, 8192));
+  status.Update(InRange("model.vocabulary", options.vocabulary, 2, 65536));
+  status.Update(InRange("model.mlp_width", options.mlp_inner(), 1, 16384));
+  status.Update(InRange("model.attention", static_cast<size_t>(mixer.kind), 1, 6));
+  status.Update(InRange("model.mlp", static_cast<size_t>(options.mlp), 1, 2));
+  status.Update(InRange("model.norm", static_cast<size_t>(options.norm), 1, 2));
   if (status.ok() && mixer.width % mixer.heads != 0) {
     status = absl::InvalidArgumentError(absl::StrCat("model.heads: must divide model.width (",
                                                      mixer.width, "), got ", mixer.heads));
   }
   if (status.ok() && mixer.kind == AttentionKind::kWindow) {
-    status = InRange("window", mixer.window, 1, 8192);
+    status = InRange("model.window", mixer.window, 1, 8192);
   }
   if (status.ok() && mixer.kind == AttentionKind::kHybrid) {
     status = Validate(mixer.gate, options.block, mixer.chunk);
@@ -68,11 +63,23 @@ absl::Status Validate(const LanguageModelOptions& options) {
     status = absl::InvalidArgumentError("model.deviation: must be in (0, 10]");
   }
   const size_t layer = 4 * mixer.width * mixer.width + 3 * mixer.width * options.mlp_inner();
-  if (status.ok() && options.layers * layer > kMostParameters) {
+  const size_t embeddings = (options.vocabulary + options.block) * mixer.width;
+  if (status.ok() && options.layers * layer + embeddings > kMostParameters) {
     status = absl::InvalidArgumentError(
         absl::StrCat("model.width: more than ", kMostParameters, " parameters"));
   }
   return status;
+}
+
+uint64_t WorkspaceNumbers(const LanguageModelOptions& options, size_t sequences) {
+  const uint64_t width = options.mixer.width;
+  const uint64_t inner = (options.mlp == MlpKind::kGelu ? 2 : 3) * options.mlp_inner();
+  const MixerNumbers mixer = NumbersOf(options.mixer, sequences, options.block);
+  const uint64_t tokens = sequences * options.block;
+  // What each layer keeps, then what one serves all of them or belongs to the loss.
+  const uint64_t layer = tokens * (4 * width + inner) + mixer.workspace;
+  const uint64_t others = tokens * (6 * width + inner + options.vocabulary + 8) + mixer.scratch;
+  return options.layers * layer + others;
 }
 
 LanguageModel::LanguageModel(const LanguageModelOptions& options) : options_(options) {

@@ -42,8 +42,13 @@ struct LanguageModelOptions {
   size_t mlp_inner() const { return mlp_width == 0 ? 4 * mixer.width : mlp_width; }
   friend bool operator==(const LanguageModelOptions&, const LanguageModelOptions&) = default;
 };
-// INVALID_ARGUMENT names the field: "model.heads: ...".
+// INVALID_ARGUMENT names the field: "model.heads: ...". At most 2^28 parameters.
 absl::Status Validate(const LanguageModelOptions& options);
+
+// How many numbers a workspace holds after Forward and Backward of `sequences` whole blocks, the
+// solver's results included; of what each thread has for itself, that of one thread. An upper
+// bound. Requires valid options and at most 2^20 tokens.
+uint64_t WorkspaceNumbers(const LanguageModelOptions& options, size_t sequences);
 
 template <typename T>
 struct LanguageModelWorkspace {

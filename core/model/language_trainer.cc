@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
+#include "core/model/limits.h"
 #include "core/model/options_bytes.h"
 
 namespace lethe::model {
@@ -24,6 +25,14 @@ absl::Status Validate(const LanguageTrainerOptions& options) {
                                                    kMostTokens, " tokens, got ", options.batch,
                                                    " blocks of ", options.model.block));
   }
+  LETHE_ASSIGN_OR_RETURN(const LanguageModel model, LanguageModel::Create(options.model));
+  const uint64_t numbers =
+      4 * model.table().size() + WorkspaceNumbers(options.model, options.batch);
+  if (numbers > kMaxTrainerNumbers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch: ", options.batch, " sequences of this model take ", numbers,
+                     " numbers to train, at most ", kMaxTrainerNumbers, " are allowed"));
+  }
   return absl::OkStatus();
 }
 
@@ -34,16 +43,18 @@ LanguageTrainer<T>::LanguageTrainer(const LanguageTrainerOptions& options, Langu
 template <typename T>
 absl::StatusOr<LanguageTrainer<T>> LanguageTrainer<T>::Create(
     const LanguageTrainerOptions& options) {
-  LETHE_RETURN_IF_ERROR(Validate(options));
-  LETHE_ASSIGN_OR_RETURN(LanguageModel model, LanguageModel::Create(options.model));
-  LanguageTrainer trainer(options, std::move(model));
-  const size_t size = trainer.model_.table().size();
-  trainer.values_.resize(size);
-  trainer.optimizer_.mean.resize(size);
-  trainer.optimizer_.squares.resize(size);
-  trainer.gradient_.resize(size);
-  trainer.model_.template Initialise<T>(options.seed, trainer.values_);
-  return trainer;
+  return WithinMemory([&]() -> absl::StatusOr<LanguageTrainer> {
+    LETHE_RETURN_IF_ERROR(Validate(options));
+    LETHE_ASSIGN_OR_RETURN(LanguageModel model, LanguageModel::Create(options.model));
+    LanguageTrainer trainer(options, std::move(model));
+    const size_t size = trainer.model_.table().size();
+    trainer.values_.resize(size);
+    trainer.optimizer_.mean.resize(size);
+    trainer.optimizer_.squares.resize(size);
+    trainer.gradient_.resize(size);
+    trainer.model_.template Initialise<T>(options.seed, trainer.values_);
+    return trainer;
+  });
 }
 
 template <typename T>
@@ -69,16 +80,19 @@ absl::StatusOr<LossReport> LanguageTrainer<T>::Forward(const Runtime& runtime,
 template <typename T>
 absl::StatusOr<StepReport> LanguageTrainer<T>::Step(const Runtime& runtime,
                                                     const SampleSource& source) {
-  StepReport report;
-  LETHE_ASSIGN_OR_RETURN(report.loss, Forward(runtime, source, next_sample_, options_.batch));
-  LETHE_RETURN_IF_ERROR(
-      model_.template Backward<T>(runtime, values_, &workspace_, std::span<T>(gradient_)));
-  report.update =
-      Update<T>(runtime.team, options_.optimizer, model_.table(), gradient_, &optimizer_, values_);
-  next_sample_ += options_.batch;
-  report.step = optimizer_.step;
-  report.tokens = tokens_.size();
-  return report;
+  return WithinMemory([&]() -> absl::StatusOr<StepReport> {
+    LETHE_RETURN_IF_ERROR(CheckMoreSteps(step()));
+    StepReport report;
+    LETHE_ASSIGN_OR_RETURN(report.loss, Forward(runtime, source, next_sample_, options_.batch));
+    LETHE_RETURN_IF_ERROR(
+        model_.template Backward<T>(runtime, values_, &workspace_, std::span<T>(gradient_)));
+    report.update = Update<T>(runtime.team, options_.optimizer, model_.table(), gradient_,
+                              &optimizer_, values_);
+    next_sample_ += options_.batch;
+    report.step = optimizer_.step;
+    report.tokens = tokens_.size();
+    return report;
+  });
 }
 
 template <typename T>
@@ -86,17 +100,19 @@ absl::StatusOr<LossReport> LanguageTrainer<T>::Evaluate(const Runtime& runtime,
                                                         const SampleSource& source,
                                                         uint64_t first,
                                                         uint64_t count) {
-  LossReport total;
-  for (uint64_t done = 0; done < count;) {
-    const size_t part = std::min<uint64_t>(options_.batch, count - done);
-    LETHE_ASSIGN_OR_RETURN(const LossReport report, Forward(runtime, source, first + done, part));
-    total.loss += report.loss * static_cast<double>(report.targets);
-    total.targets += report.targets;
-    total.gates.Add(report.gates);
-    done += part;
-  }
-  total.loss /= static_cast<double>(std::max<size_t>(total.targets, 1));
-  return total;
+  return WithinMemory([&]() -> absl::StatusOr<LossReport> {
+    LossReport total;
+    for (uint64_t done = 0; done < count;) {
+      const size_t part = std::min<uint64_t>(options_.batch, count - done);
+      LETHE_ASSIGN_OR_RETURN(const LossReport report, Forward(runtime, source, first + done, part));
+      total.loss += report.loss * static_cast<double>(report.targets);
+      total.targets += report.targets;
+      total.gates.Add(report.gates);
+      done += part;
+    }
+    total.loss /= static_cast<double>(std::max<size_t>(total.targets, 1));
+    return total;
+  });
 }
 
 template <typename T>
@@ -118,6 +134,11 @@ std::string LanguageTrainer<T>::Checkpoint() const {
 
 template <typename T>
 absl::StatusOr<LanguageTrainer<T>> LanguageTrainer<T>::Restore(std::string_view bytes) {
+  return WithinMemory([bytes] { return Read(bytes); });
+}
+
+template <typename T>
+absl::StatusOr<LanguageTrainer<T>> LanguageTrainer<T>::Read(std::string_view bytes) {
   ByteReader reader(bytes);
   LETHE_RETURN_IF_ERROR(ReadHead<T>("checkpoint", kCheckpointLine, &reader));
   LanguageTrainerOptions options;
@@ -136,9 +157,15 @@ absl::StatusOr<LanguageTrainer<T>> LanguageTrainer<T>::Restore(std::string_view 
   trainer.optimizer_.mean = reader.ReadArray<T>(size);
   trainer.optimizer_.squares = reader.ReadArray<T>(size);
   if (!reader.AtEnd()) return Damaged("checkpoint", "has not the length that its options give");
-  if (!AllFinite(trainer.values_) || !AllFinite(trainer.optimizer_.mean) ||
-      !AllFinite(trainer.optimizer_.squares)) {
+  if (!AllFinite(trainer.values_)) {
     return Damaged("checkpoint", "holds numbers that are not finite");
+  }
+  if (const absl::Status status = Validate(trainer.optimizer_); !status.ok()) {
+    return Damaged("checkpoint", status.message());
+  }
+  // Every step takes a batch, also one that is left out.
+  if (trainer.next_sample_ != trainer.step() * options.batch) {
+    return Damaged("checkpoint", "next sample: not the one after the steps' batches");
   }
   trainer.gradient_.resize(size);
   return trainer;

@@ -29,7 +29,10 @@ struct LanguageTrainerOptions {
 
   friend bool operator==(const LanguageTrainerOptions&, const LanguageTrainerOptions&) = default;
 };
-// INVALID_ARGUMENT names the field.
+// INVALID_ARGUMENT names the field. "batch": above 2^20 tokens, or the trainer would hold more than
+// kMaxTrainerNumbers (limits.h): four arrays of parameters and WorkspaceNumbers (language_model.h).
+// What further threads have for themselves comes on top: 128 numbers a token of a block for softmax
+// attention, for DeltaNet up to (36 + block / 32) d^2 with d = width / heads.
 absl::Status Validate(const LanguageTrainerOptions& options);
 
 struct StepReport {
@@ -39,16 +42,21 @@ struct StepReport {
   size_t tokens = 0;
 };
 
+// RESOURCE_EXHAUSTED from any function that returns a status: no memory; nothing has changed. Not
+// so for the packing buffers of a product (matmul.h, half a megabyte a thread): where a thread of
+// the team does not get one, the process ends.
 template <typename T>
 class LanguageTrainer {
  public:
   static absl::StatusOr<LanguageTrainer> Create(const LanguageTrainerOptions& options);
-  // DATA_LOSS "checkpoint: ...": not what Checkpoint wrote. All of it is looked at before anything
-  // is believed; memory is bounded by the size of `bytes`.
+  // DATA_LOSS "checkpoint: ...": not what Checkpoint wrote, or counters, moments and cursor that no
+  // run comes to. All of it is looked at before anything is believed; memory is bounded by the size
+  // of `bytes`.
   static absl::StatusOr<LanguageTrainer> Restore(std::string_view bytes);
 
   // Draws the next samples and updates. INVALID_ARGUMENT "source": longer than the model's block,
-  // or tokens outside its vocabulary. After an error nothing has changed.
+  // or tokens outside its vocabulary. FAILED_PRECONDITION "step": kMaxSteps are done. After an
+  // error nothing has changed.
   absl::StatusOr<StepReport> Step(const Runtime& runtime, const SampleSource& source);
 
   // The mean loss over samples [first, first + count), a batch at a time; changes nothing but the
@@ -71,6 +79,7 @@ class LanguageTrainer {
 
  private:
   LanguageTrainer(const LanguageTrainerOptions& options, LanguageModel model);
+  static absl::StatusOr<LanguageTrainer> Read(std::string_view checkpoint);
   absl::StatusOr<LossReport> Forward(const Runtime& runtime,
                                      const SampleSource& source,
                                      uint64_t first,

@@ -25,6 +25,17 @@ struct LinearAttentionWorkspace {
   Buffer<T> state;  // S with z as its last column
   Buffer<T> row;
   Buffer<T> ratio_bar, q_unit_bar;
+
+  void Reserve(size_t n, size_t d, size_t e, Pass pass) {
+    q.Resize(n, d);
+    k.Resize(n, d);
+    decay.Resize(1, n);
+    state.Resize(d, e + 1);
+    row.Resize(1, d > e + 1 ? d : e + 1);
+    if (pass == Pass::kForward) return;
+    ratio_bar.Resize(n, e + 1);
+    q_unit_bar.Resize(n, d);
+  }
 };
 
 template <typename T>

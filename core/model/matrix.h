@@ -51,6 +51,9 @@ using In = Matrix<const std::type_identity_t<T>>;
 template <typename T>
 using InVector = std::span<const std::type_identity_t<T>>;
 
+// What memory is made ready for: backward needs more.
+enum class Pass { kForward, kBackward };
+
 // Memory for a matrix; grows and never shrinks, so that a workspace allocates in its first use
 // only. What it holds after Resize is anything.
 template <typename T>

@@ -52,12 +52,25 @@ GateShape ShapeOf(const MixerOptions& options, size_t sequences, size_t length) 
   return {sequences, options.heads, length, options.chunk};
 }
 
+// All memory of the team's members, because work must not throw.
 template <typename T>
-void Prepare(const Runtime& runtime, MixerScratch<T>* scratch) {
-  const size_t members = runtime.team->size();
-  if (scratch->attention.size() < members) scratch->attention.resize(members);
-  if (scratch->delta_net.size() < members) scratch->delta_net.resize(members);
-  if (scratch->linear.size() < members) scratch->linear.resize(members);
+void Prepare(const Runtime& runtime,
+             const MixerOptions& options,
+             size_t length,
+             Pass pass,
+             MixerScratch<T>* scratch) {
+  const auto reserve = [&](auto* workspaces, const auto&... sizes) {
+    workspaces->resize(std::max(workspaces->size(), runtime.team->size()));
+    for (auto& workspace : *workspaces) workspace.Reserve(sizes..., pass);
+  };
+  const size_t d = options.head_width();
+  if (IsSoftmax(options.kind)) {
+    reserve(&scratch->attention, length);
+  } else if (options.kind == AttentionKind::kDeltaNet) {
+    reserve(&scratch->delta_net, length, d, d);
+  } else {
+    reserve(&scratch->linear, length, d, d);
+  }
 }
 
 // work(member, place, number) for every head of every sequence.
@@ -87,12 +100,6 @@ std::string_view AttentionKindName(AttentionKind kind) {
   }
   return "unknown";
 }
-std::optional<AttentionKind> ParseAttentionKind(std::string_view name) {
-  for (const KindName& entry : kNames) {
-    if (entry.name == name) return entry.kind;
-  }
-  return std::nullopt;
-}
 
 MixerParts AddMixer(const MixerOptions& options, const std::string& name, ParameterTable* table) {
   MixerParts parts;
@@ -108,6 +115,35 @@ MixerParts AddMixer(const MixerOptions& options, const std::string& name, Parame
     parts.gate_scales = table->Add(name + ".gate_scales", 1, options.heads, Decays::kNo);
   }
   return parts;
+}
+
+MixerNumbers NumbersOf(const MixerOptions& options, size_t sequences, size_t length) {
+  const uint64_t width = options.width;
+  const uint64_t heads = options.heads;
+  const uint64_t d = options.head_width();
+  const uint64_t n = length;
+  const uint64_t tokens = sequences * length;
+  MixerNumbers numbers;
+  numbers.workspace = tokens * (4 * width + 3 * heads);
+  numbers.scratch = tokens * (4 * width + heads);
+  if (IsSoftmax(options.kind)) {
+    numbers.scratch += 2 * kAttentionTileRows * n;
+  } else if (options.kind == AttentionKind::kDeltaNet) {
+    numbers.scratch +=
+        n * (3 * d + 3) + (n / kDeltaNetSegment + kDeltaNetSegment + 3) * d * d + 2 * d;
+  } else {
+    numbers.scratch += n * (4 * d + 2) + (d + 1) * (d + 1);
+  }
+  if (options.kind == AttentionKind::kHybrid) {
+    const GateShape shape = ShapeOf(options, sequences, length);
+    const uint64_t chunks = shape.chunks();
+    const uint64_t prefixes = chunks * (chunks - 1) / 2 * options.chunk;  // tokens of all
+    const uint64_t longest = (chunks - 1) * options.chunk;
+    // Gates and their gradients; points, starts, weights and two labels; gradients of the longest.
+    numbers.workspace += shape.problems() *
+                         (2 * chunks * n + prefixes * (d + 4) + longest * (d + 1) + 8 * chunks + 8);
+  }
+  return numbers;
 }
 
 template <typename T>
@@ -148,7 +184,7 @@ absl::Status MixerForward(const Runtime& runtime,
   const size_t heads = options.heads;
   const size_t length = x.rows / sequences;
   LETHE_CHECK(x.Is(sequences * length, width) && y.Is(x.rows, width));
-  Prepare(runtime, scratch);
+  Prepare(runtime, options, length, Pass::kForward, scratch);
   const auto matrix = [&](size_t number) { return arrays.table[number].View(arrays.values); };
   const auto vector = [&](size_t number) { return arrays.table[number].Part(arrays.values); };
 
@@ -209,7 +245,7 @@ absl::Status MixerBackward(const Runtime& runtime,
   const size_t width = options.width;
   const size_t heads = options.heads;
   const size_t length = x.rows / sequences;
-  Prepare(runtime, scratch);
+  Prepare(runtime, options, length, Pass::kBackward, scratch);
   const auto matrix = [&](size_t number) { return arrays.table[number].View(arrays.values); };
   const auto matrix_bar = [&](size_t number) { return arrays.table[number].View(gradient); };
   const auto vector_bar = [&](size_t number) { return arrays.table[number].Part(gradient); };

@@ -11,7 +11,6 @@
 #ifndef LETHE_CORE_MODEL_MIXER_H_
 #define LETHE_CORE_MODEL_MIXER_H_
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,7 +34,6 @@ enum class AttentionKind : uint8_t {
 };
 // "full", "window", "hybrid", "delta-net", "linear", "linear-decay"
 std::string_view AttentionKindName(AttentionKind kind);
-std::optional<AttentionKind> ParseAttentionKind(std::string_view name);
 
 struct MixerOptions {
   AttentionKind kind = AttentionKind::kHybrid;
@@ -84,6 +82,14 @@ struct MixerScratch {
   std::vector<DeltaNetWorkspace<T>> delta_net;
   std::vector<LinearAttentionWorkspace<T>> linear;
 };
+
+// How many numbers they hold at most after a forward and a backward pass, the solver's results
+// included; of what is one a member of the team, one.
+struct MixerNumbers {
+  uint64_t workspace = 0;
+  uint64_t scratch = 0;
+};
+MixerNumbers NumbersOf(const MixerOptions& options, size_t sequences, size_t length);
 
 // Which parameters: the table, where they lie in it, and the array.
 template <typename T>

@@ -54,6 +54,15 @@ struct RecallGradient {
 template <typename T>
 struct RecallScratch {
   std::vector<T> logits, read, out, away, ranked, in_group, read_bar, out_bar;
+
+  // After it Recall of up to n keys and values of up to e entries asks for no more.
+  void Reserve(size_t n, size_t e) {
+    for (std::vector<T>* part : {&logits, &read, &away, &ranked, &in_group, &read_bar}) {
+      part->reserve(n);
+    }
+    out.reserve(e);
+    out_bar.reserve(e);
+  }
 };
 
 // `gradient` may be null.

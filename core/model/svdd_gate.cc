@@ -48,7 +48,10 @@ absl::Status Validate(const SvddGateOptions& options, size_t length, size_t chun
   };
   const auto kind = static_cast<unsigned>(options.kernel.kind);
   if (kind < 1 || kind > 4) return refuse("kernel", "must be one of 1 to 4", kind);
-  if (chunk < 2) return refuse("chunk", "must be at least 2", static_cast<double>(chunk));
+  if (chunk < 2 || chunk > kMaxChunk) {
+    return refuse("chunk", absl::StrCat("must be in [2, ", kMaxChunk, "]"),
+                  static_cast<double>(chunk));
+  }
   const size_t longest = length <= chunk ? 0 : (length - 1) / chunk * chunk;
   if (longest > batched::kMaxPoints) {
     return refuse("chunk",
@@ -87,8 +90,11 @@ void Count(const batched::Solution<T>& solution, size_t n, GateCounters* counter
   counters->problems += solution.outcome.size();
   for (const batched::Outcome outcome : solution.outcome) {
     if (outcome == batched::Outcome::kSinglePivot) ++counters->single_pivots;
-    if (outcome == batched::Outcome::kUnsolved) ++counters->unsolved;
-    if (outcome > batched::Outcome::kUnsolved) ++counters->without_weights;
+    if (!HasWeights(outcome)) {
+      ++counters->without_weights;
+    } else if (!IsSolved(outcome)) {
+      ++counters->unsolved;
+    }
   }
   counters->tokens += solution.outcome.size() * n;
   for (const uint8_t label : solution.labels) {

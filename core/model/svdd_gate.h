@@ -44,6 +44,9 @@ struct SvddGateOptions {
   friend bool operator==(const SvddGateOptions&, const SvddGateOptions&) = default;
 };
 
+// As the largest block of a model.
+inline constexpr size_t kMaxChunk = 8192;
+
 struct GateShape {
   size_t sequences = 0;
   size_t heads = 0;
@@ -51,20 +54,22 @@ struct GateShape {
   size_t chunk = 0;
 
   size_t problems() const { return sequences * heads; }
-  size_t chunks() const { return (length + chunk - 1) / chunk; }
+  // Requires a length.
+  size_t chunks() const { return (length - 1) / chunk + 1; }
 };
-// INVALID_ARGUMENT: "gate.box: ..."; the smallest prefix is a chunk, the largest all but the last.
+// INVALID_ARGUMENT: "gate.box: ...", "gate.chunk: ..."; the smallest prefix is a chunk, the largest
+// all but the last. A chunk may be longer than the sequence: then there is no prefix.
 absl::Status Validate(const SvddGateOptions& options, size_t length, size_t chunk);
 
 // What happened in the solver, summed over problems.
 struct GateCounters {
   uint64_t problems = 0;
   uint64_t single_pivots = 0;
-  uint64_t unsolved = 0;
-  uint64_t without_weights = 0;
-  uint64_t tokens = 0;  // of all prefixes
-  uint64_t kept = 0;    // of those, with weight
-  uint64_t churn = 0;   // labels unlike those of the problem started from
+  uint64_t unsolved = 0;         // with weights that are not the solution
+  uint64_t without_weights = 0;  // HasWeights is false
+  uint64_t tokens = 0;           // of all prefixes
+  uint64_t kept = 0;             // of those, with weight
+  uint64_t churn = 0;            // labels unlike those of the problem started from
 
   void Add(const GateCounters& other);
 };

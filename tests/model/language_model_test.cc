@@ -133,6 +133,101 @@ TEST(LanguageModel, ReservesAreOutAndProblemsAreSolved) {
   EXPECT_GT(report.gates.churn, 0u);
 }
 
+TEST(GateShape, CountsChunksOfAnyLength) {
+  const auto chunks = [](size_t length, size_t chunk) {
+    return GateShape{1, 1, length, chunk}.chunks();
+  };
+  EXPECT_EQ(chunks(16, 8), 2u);
+  EXPECT_EQ(chunks(17, 8), 3u);
+  EXPECT_EQ(chunks(7, 8), 1u);
+  EXPECT_EQ(chunks(8, SIZE_MAX), 1u);
+}
+
+// A chunk that no sequence fills has no prefix, so nothing is solved.
+TEST(LanguageModel, TheLongestChunkIsPlainAttention) {
+  LanguageModelOptions options = Small(AttentionKind::kHybrid);
+  options.mixer.chunk = kMaxChunk;
+  const LanguageModel model = LanguageModel::Create(options).value();
+  TestRuntime runtime(1);
+  std::vector<double> values(model.table().size());
+  model.Initialise<double>(5, values);
+  LanguageModelWorkspace<double> workspace;
+  const std::vector<uint32_t> tokens = Tokens(24, 11, 1);
+  const LossReport report =
+      model.Forward<double>(runtime.get(), values, 1, tokens, tokens, &workspace).value();
+  EXPECT_EQ(report.gates.problems, 0u);
+  EXPECT_TRUE(std::isfinite(report.loss));
+}
+
+TEST(GateCounters, ProblemsAreSolvedUnsolvedOrWithoutWeights) {
+  using batched::Outcome;
+  batched::Solution<double> solution;
+  solution.outcome = {Outcome::kConverged, Outcome::kSinglePivot,         Outcome::kUnsolved,
+                      Outcome::kUnsolved,  Outcome::kNotPositiveDefinite, Outcome::kNotFinite,
+                      Outcome::kZeroKey};
+  solution.labels = {0, 1, 2, 0, 0, 1, 0};
+  GateCounters counters;
+  Count(solution, 1, &counters);
+  EXPECT_EQ(counters.problems, 7u);
+  EXPECT_EQ(counters.single_pivots, 1u);
+  EXPECT_EQ(counters.unsolved, 3u);
+  EXPECT_EQ(counters.without_weights, 2u);
+  EXPECT_EQ(counters.kept, 3u);
+}
+
+template <typename T>
+size_t Held(const Buffer<T>& buffer) {
+  return buffer.get().rows * buffer.get().columns;
+}
+TEST(LanguageModel, WorkspacesHoldNoMoreThanTheirBound) {
+  for (const AttentionKind kind : kKinds) {
+    for (const size_t block : {size_t{24}, size_t{100}}) {
+      LanguageModelOptions options = Small(kind);
+      options.block = block;
+      const LanguageModel model = LanguageModel::Create(options).value();
+      TestRuntime runtime(1);
+      std::vector<double> values(model.table().size());
+      std::vector<double> gradient(values.size());
+      model.Initialise<double>(5, values);
+      LanguageModelWorkspace<double> work;
+      const std::vector<uint32_t> tokens = Tokens(3 * block, 11, 1);
+      ASSERT_TRUE(model.Forward<double>(runtime.get(), values, 3, tokens, tokens, &work).ok());
+      ASSERT_TRUE(model.Backward<double>(runtime.get(), values, &work, gradient).ok());
+      size_t held = Held(work.last) + Held(work.last_normed) + Held(work.logits) +
+                    work.losses.size() + 3 * work.tokens.size() + Held(work.x_bar) +
+                    Held(work.branch) + Held(work.branch_bar) + Held(work.mlp.inner_bar) +
+                    Held(work.mlp.active_bar) + Held(work.mixer.qkv_bar) + Held(work.mixer.o_bar) +
+                    Held(work.mixer.rates_bar);
+      for (const auto& layer : work.layers) {
+        held += Held(layer.x) + Held(layer.mixer_in) + Held(layer.middle) + Held(layer.mlp_in) +
+                Held(layer.mlp.inner) + Held(layer.mlp.active) + Held(layer.mixer.qkv) +
+                Held(layer.mixer.o) + Held(layer.mixer.log_sums) + Held(layer.mixer.rates) +
+                Held(layer.mixer.decays);
+        const SvddGateWorkspace<double>& gate = layer.mixer.gate;
+        held += Held(gate.gates) + Held(gate.gates_bar) + gate.gradients.points.size() +
+                gate.weights_bar.size();
+        for (const auto& chunk : gate.chunks) {
+          held += chunk.points.size() + chunk.start.size() + chunk.previous_labels.size() +
+                  chunk.solution.weights.size() + chunk.solution.labels.size();
+        }
+      }
+      for (const auto& part : work.mixer.attention)
+        held += Held(part.scores) + Held(part.scores_bar);
+      for (const auto& part : work.mixer.delta_net) {
+        held += Held(part.q) + Held(part.k) + Held(part.rows) + Held(part.u) + Held(part.kept) +
+                Held(part.states) + Held(part.state_bar) + Held(part.row_bar);
+      }
+      for (const auto& part : work.mixer.linear) {
+        held += Held(part.q) + Held(part.k) + Held(part.decay) + Held(part.state) + Held(part.row) +
+                Held(part.ratio_bar) + Held(part.q_unit_bar);
+      }
+      const uint64_t bound = WorkspaceNumbers(options, 3);
+      EXPECT_LE(held, bound) << AttentionKindName(kind);
+      EXPECT_GT(held, bound - bound / 4) << AttentionKindName(kind);
+    }
+  }
+}
+
 template <typename T>
 void ExpectSameBitsOnAnyThreads(AttentionKind kind) {
   LanguageModelOptions options = Small(kind);
@@ -214,6 +309,11 @@ TEST(LanguageModel, RefusesNonsenseByName) {
   options = Small(AttentionKind::kHybrid);
   options.block = 600;
   EXPECT_THAT(message(options), testing::HasSubstr("gate.chunk"));
+  for (const size_t chunk : {size_t{1}, kMaxChunk + 1, SIZE_MAX}) {
+    options = Small(AttentionKind::kHybrid);
+    options.mixer.chunk = chunk;
+    EXPECT_THAT(message(options), testing::HasSubstr("gate.chunk"));
+  }
   options = Small(AttentionKind::kWindow);
   options.mixer.window = 0;
   EXPECT_THAT(message(options), testing::HasSubstr("model.window"));

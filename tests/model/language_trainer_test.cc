@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "core/model/equal_state.h"
+#include "core/model/limits.h"
 #include "tests/model/runtime.h"
 
 namespace lethe::model {
@@ -120,6 +123,115 @@ TEST(LanguageTrainer, DamagedBytesAreRefused) {
       LanguageTrainer<float>::Restore(bytes).status().IgnoreError();
     }
   }
+}
+
+// A checkpoint with one number behind the options changed.
+class Forged {
+ public:
+  explicit Forged(const LanguageTrainer<float>& trainer)
+      : good_(trainer.Checkpoint()), size_(trainer.values().size()) {}
+  // What stands behind the options: three counters and three arrays with their lengths.
+  size_t Cursor() const { return good_.size() - 3 * Array() - 3 * sizeof(uint64_t); }
+  size_t Step() const { return Cursor() + sizeof(uint64_t); }
+  size_t Skipped() const { return Step() + sizeof(uint64_t); }
+  size_t Mean() const { return good_.size() - 2 * Array() + sizeof(uint64_t); }
+  size_t Squares() const { return Mean() + Array(); }
+  template <typename Number>
+  std::string With(std::vector<std::pair<size_t, Number>> changes) const {
+    std::string bytes = good_;
+    for (const auto& [at, number] : changes) std::memcpy(bytes.data() + at, &number, sizeof number);
+    return bytes;
+  }
+
+ private:
+  size_t Array() const { return sizeof(uint64_t) + size_ * sizeof(float); }
+  std::string good_;
+  size_t size_;
+};
+
+TEST(LanguageTrainer, CheckpointsThatNoRunWritesAreRefused) {
+  const std::vector<uint8_t> text = Text();
+  const auto source = TextSamples::Create(text, 32, TextOrder::kRandom, 9).value();
+  TestRuntime runtime(1);
+  auto trainer = LanguageTrainer<float>::Create(Small(AttentionKind::kFull)).value();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(trainer.Step(runtime.get(), *source).ok());
+  const Forged forged(trainer);
+  const auto answer = [](const std::string& bytes) {
+    const absl::Status status = LanguageTrainer<float>::Restore(bytes).status();
+    EXPECT_TRUE(status.ok() || status.code() == absl::StatusCode::kDataLoss) << status;
+    return std::string(status.message());
+  };
+  using Counters = std::vector<std::pair<size_t, uint64_t>>;
+  const size_t cursor = forged.Cursor();
+  const size_t step = forged.Step();
+  const size_t skipped = forged.Skipped();
+  EXPECT_EQ(answer(forged.With(Counters{{step, 3}, {cursor, 12}, {skipped, 3}})), "");
+  EXPECT_EQ(answer(forged.With(Counters{{step, 4}, {cursor, 16}})), "");
+  // The next step would divide by 1 - beta^0.
+  EXPECT_THAT(answer(forged.With(Counters{{step, UINT64_MAX}, {cursor, UINT64_MAX * 4}})),
+              testing::HasSubstr("step"));
+  EXPECT_THAT(answer(forged.With(Counters{{cursor, 13}})), testing::HasSubstr("next sample"));
+  EXPECT_THAT(answer(forged.With(Counters{{step, 4}})), testing::HasSubstr("next sample"));
+  EXPECT_THAT(answer(forged.With(Counters{{skipped, 4}})), testing::HasSubstr("skipped"));
+  EXPECT_THAT(answer(forged.With<float>({{forged.Squares(), -1.0F}})),
+              testing::HasSubstr("squares"));
+  EXPECT_THAT(answer(forged.With<float>({{forged.Mean(), 1e30F}})), testing::HasSubstr("mean"));
+
+  // The last step that counters can have is the last that is made.
+  auto last = LanguageTrainer<float>::Restore(
+                  forged.With(Counters{{step, kMaxSteps - 1}, {cursor, 4 * (kMaxSteps - 1)}}))
+                  .value();
+  ASSERT_TRUE(last.Step(runtime.get(), *source).ok());
+  const std::string before = last.Checkpoint();
+  EXPECT_EQ(last.Step(runtime.get(), *source).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(last.Checkpoint(), before);
+  EXPECT_EQ(answer(before), "");
+}
+
+// Logits of one sharp token and one far away leave a gradient whose squares no float can hold.
+TEST(LanguageTrainer, WhatItWritesAfterAnEndlessGradientIsRead) {
+  const std::vector<uint8_t> text = Text();
+  const auto source = TextSamples::Create(text, 32, TextOrder::kRandom, 9).value();
+  TestRuntime runtime(1);
+  LanguageTrainerOptions options = Small(AttentionKind::kFull);
+  options.optimizer.clip = 0;
+  const auto fresh = LanguageTrainer<float>::Create(options).value();
+  // The last gain multiplies the embedding's gradient.
+  const size_t first_value =
+      Forged(fresh).Mean() - 2 * sizeof(uint64_t) - fresh.values().size() * 4 + sizeof(uint64_t);
+  const Parameter& gain = fresh.model().table().parts().back();
+  std::vector<std::pair<size_t, float>> changes;
+  for (size_t i = 0; i < gain.size(); ++i) {
+    changes.push_back({first_value + (gain.first + i) * sizeof(float), 1e25F});
+  }
+  auto trainer = LanguageTrainer<float>::Restore(Forged(fresh).With(changes)).value();
+  const StepReport report = trainer.Step(runtime.get(), *source).value();
+  EXPECT_TRUE(std::isfinite(report.update.gradient_length));
+  EXPECT_GT(report.update.gradient_length, 1e22);
+  EXPECT_TRUE(report.update.skipped);
+  const std::string checkpoint = trainer.Checkpoint();
+  EXPECT_EQ(LanguageTrainer<float>::Restore(checkpoint).value().Checkpoint(), checkpoint);
+}
+
+TEST(LanguageTrainer, WhatItWouldHoldIsBounded) {
+  LanguageTrainerOptions options = Small(AttentionKind::kHybrid);
+  options.model.layers = 64;
+  options.model.block = 512;
+  options.model.mixer.heads = 8;
+  options.model.mixer.chunk = 128;
+  ASSERT_TRUE(Validate(options).ok());
+  options.batch = 2048;
+  EXPECT_THAT(std::string(LanguageTrainer<float>::Create(options).status().message()),
+              testing::StartsWith("batch"));
+  // Two gates for each pair of chunk and token of each head and layer are too many alone.
+  EXPECT_GT(uint64_t{2} * 2048 * 512 * 4 * 8 * 64, kMaxTrainerNumbers);
+  options.model.mixer.kind = AttentionKind::kFull;
+  options.model.layers = 1;
+  options.model.mixer.width = 32;
+  EXPECT_TRUE(Validate(options).ok());
+  options.model.vocabulary = 65536;
+  EXPECT_THAT(std::string(Validate(options).message()), testing::StartsWith("batch"));
 }
 
 TEST(LanguageTrainer, RefusesSamplesThatDoNotFit) {
