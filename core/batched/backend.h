@@ -13,8 +13,8 @@
 // them fewer, then one worst point at a time from a feasible point (a primal active-set method,
 // which lowers the objective with each step). A polish counts only if its weights sum to 1 within
 // rounding and its gap is within the tolerance and no larger than FISTA's, or else below a
-// sixteenth of the tolerance, which is what rounding leaves; where none counts, FISTA's weights are
-// the answer.
+// sixteenth of the tolerance, which is what rounding leaves. Where none counts, FISTA's weights are
+// the answer, solved if their gap is within the tolerance.
 //
 // Adjoint: at fixed labels, with A = 2 K_SS + rho I, loss gradient g and m = dL/dmu,
 //

@@ -430,8 +430,9 @@ Outcome Polish(const Options& options, Workspace<T>& work) {
     if (accepted()) return Outcome::kSinglePivot;
   }
   restore();
-  return ending == Ending::kNotPositiveDefinite ? Outcome::kNotPositiveDefinite
-                                                : Outcome::kUnsolved;
+  if (ending == Ending::kNotPositiveDefinite) return Outcome::kNotPositiveDefinite;
+  // FISTA may have come as near as rounding lets anybody, and then no polish is better.
+  return work.gap <= tolerance ? Outcome::kConverged : Outcome::kUnsolved;
 }
 
 #define LETHE_INSTANTIATE(T)                                    \
