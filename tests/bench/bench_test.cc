@@ -19,12 +19,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/model/equal_state.h"
 #include "tests/bench/baselines.h"
 #include "tests/bench/data.h"
 #include "tests/bench/icu.h"
 #include "tests/bench/judge.h"
 #include "tests/bench/regimes.h"
 #include "tests/bench/report.h"
+#include "tests/bench/training.h"
 
 namespace lethe::bench {
 namespace {
@@ -345,17 +347,79 @@ void ExpectReport(const std::string& name, const Ran& ran, size_t claims) {
 }
 
 TEST(ProgramTest, PublishedExperimentsHoldInTheirQuickForm) {
-  const std::map<std::string, size_t> claims = {{"unlearning-audit", 9},
-                                                {"sequences", 2},
-                                                {"latency", 2},
-                                                {"rare-recall", 2},
-                                                {"batched-solutions", 8}};
+  const std::map<std::string, size_t> claims = {
+      {"unlearning-audit", 9},  {"sequences", 2},
+      {"latency", 2},           {"rare-recall", 2},
+      {"batched-solutions", 8}, {"rare-recall-encoder", 2},
+      {"selective-copy", 1},    {"char-lm", 2}};
   for (const auto& [name, count] : claims) {
     SCOPED_TRACE(name);
     const Ran ran = Bench(name + " --quick --json -");
     ExpectReport(name, ran, count);
     EXPECT_FALSE(Json::parse(ran.out)["seeds"].empty());
   }
+}
+
+// Ratios of times are not what a test can hold; all else is.
+TEST(ProgramTest, StepsOfTrainingAreTimedForEveryKind) {
+  const Json json = Json::parse(Bench("train-step --quick --json -").out, nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  ASSERT_EQ(json["tables"].size(), 2U);
+  for (const Json& table : json["tables"]) {
+    EXPECT_EQ(table["rows"].size(), 5U);
+    for (const Json& row : table["rows"]) {
+      EXPECT_GT(row["tokens"].get<double>(), 0.0);
+      EXPECT_GE(row["most"].get<double>(), row["times full"].get<double>());
+      EXPECT_LE(row["least"].get<double>(), row["times full"].get<double>());
+      const bool gated = absl::EndsWith(row["shape, attention"].get<std::string>(), "hybrid");
+      EXPECT_EQ(row["kept"].is_null(), !gated);
+    }
+    EXPECT_EQ(table["rows"][0]["times full"], 1.0);
+  }
+  ASSERT_EQ(json["claims"].size(), 3U);
+  EXPECT_EQ(json["claims"][2]["ok"], true);
+}
+
+TEST(ProgramTest, TrainingTakesAnyText) {
+  const std::string path = Temporary("text");
+  std::ofstream(path, std::ios::binary) << std::string(5000, '\xff');
+  const Ran ran = Bench("char-lm --quick --json - --text " + path);
+  ExpectReport("char-lm", ran, 2);
+  // 8 bits before training; one character, over and over, is soon expected.
+  EXPECT_LT(Json::parse(ran.out)["tables"][0]["rows"][0]["bits"].get<double>(), 6.0);
+  std::ofstream(path, std::ios::binary) << "short";
+  EXPECT_THAT(Bench("char-lm --quick --text " + path).out, HasSubstr("has 5 bytes"));
+  EXPECT_THAT(Bench("train-step --quick --text /nonexistent").out,
+              HasSubstr("cannot read /nonexistent"));
+}
+
+TEST(TrainingTest, BaselinesKeepAtLeastAsManyBytes) {
+  model::MixerOptions hybrid;
+  hybrid.width = 64;
+  hybrid.heads = 4;
+  hybrid.chunk = 16;
+  const double bytes = HybridState(hybrid, 64, 10.0);
+  const auto state = [&](model::AttentionKind kind) {
+    return model::StateBytes(AtEqualState(hybrid, kind, bytes), 64, 0.0, sizeof(float));
+  };
+  EXPECT_EQ(bytes, 4 * (16 * 128 + 10 * (128 + 4)));
+  for (const auto kind : {model::AttentionKind::kWindow, model::AttentionKind::kDeltaNet,
+                          model::AttentionKind::kLinear, model::AttentionKind::kFull}) {
+    EXPECT_GE(state(kind), bytes) << model::AttentionKindName(kind);
+  }
+  EXPECT_LT(state(model::AttentionKind::kWindow), bytes + 4 * 128);
+  // No more heads would do, and where none does it is the most.
+  EXPECT_EQ(AtEqualState(hybrid, model::AttentionKind::kDeltaNet, 4 * 1024).heads, 4U);
+  EXPECT_EQ(AtEqualState(hybrid, model::AttentionKind::kDeltaNet, 4 * 1025).heads, 2U);
+  EXPECT_EQ(AtEqualState(hybrid, model::AttentionKind::kDeltaNet, 1e9).heads, 1U);
+}
+
+TEST(TrainingTest, MadeUpTextIsItsSeeds) {
+  const std::string text = MadeUpText(5000, 3);
+  EXPECT_GE(text.size(), 5000U);
+  EXPECT_EQ(text, MadeUpText(5000, 3));
+  EXPECT_NE(text, MadeUpText(5000, 4));
+  EXPECT_THAT(text, testing::MatchesRegex("[a-z. \n]*"));
 }
 
 TEST(ProgramTest, WithoutHoursOfIntensiveCareNothingIsClaimed) {
