@@ -38,6 +38,8 @@ void AddAccessCommands(CLI::App& app, Context& context, Action& action);
 // `lethe profile` and `lethe completion`.
 void AddProfileCommands(CLI::App& app, Context& context, Action& action);
 void AddCompletionCommand(CLI::App& app, Context& context, Action& action);
+void AddDoctorCommand(CLI::App& app, Context& context, Action& action);
+void AddHealthCommand(CLI::App& app, Context& context, Action& action);
 void AddTopCommand(CLI::App& app, Context& context, Action& action);
 
 // Takes one of these words, which help and completion show.

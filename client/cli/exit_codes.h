@@ -9,6 +9,7 @@ inline constexpr int kExitUsage =
     1;  // unknown or missing arguments; a destructive verb without --yes
 inline constexpr int kExitFile = 2;  // a file cannot be read or written, or its content is bad
 inline constexpr int kExitNotVerified = 3;  // a certificate or a backup failed a check
+inline constexpr int kExitUnsound = 4;      // the doctor found what is not in order
 inline constexpr int kExitRpcBase = 64;     // plus the gRPC code of a failed call
 
 }  // namespace lethe::cli

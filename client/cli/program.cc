@@ -28,7 +28,8 @@ namespace {
 constexpr char kFooter[] =
     "Data goes to standard output, everything else to standard error.\n"
     "Exit status: 0 done; 1 wrong usage, or a destructive verb without --yes;\n"
-    "2 a file is bad; 3 a certificate or backup did not verify; 64 + n gRPC status n.";
+    "2 a file is bad; 3 a certificate or backup did not verify; 4 the doctor found a\n"
+    "fault; 64 + n gRPC status n.";
 
 // CLI11's help with descriptions wrapped at our width.
 class HelpFormatter : public CLI::Formatter {
@@ -208,6 +209,8 @@ Program::Program(Io& io, const Connector& connector)
   AddBackupCommands(app_, context_, action_);
   AddSolveCommand(app_, context_, action_);
   AddWitnessCommands(app_, context_, action_);
+  AddDoctorCommand(app_, context_, action_);
+  AddHealthCommand(app_, context_, action_);
   AddTopCommand(app_, context_, action_);
   AddAccessCommands(app_, context_, action_);
   AddProfileCommands(app_, context_, action_);

@@ -73,6 +73,8 @@ const std::vector<Row>& Table() {
       {"access new-token", {"--name", "app-1", "--grant", "t:app"}, {}},
       {"witness key", {}, {}},
       {"witness sign", {}, {"AddCosignature"}},
+      {"doctor", {"--help"}, {}},  // of an installation: tests/deploy
+      {"health", {"--help"}, {}},  // of a server: tests/deploy
       {"top", {"--once"}, {"ListTenants", "ListMemories", "Describe"}},
       {"profile list", {}, {}},
       {"profile show", {}, {}},
