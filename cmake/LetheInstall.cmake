@@ -3,6 +3,7 @@
 #   lib/, include/lethe/     the client library; find_package(lethe CONFIG) gives lethe::client and, for
 #                            tests with GoogleMock, lethe::client_mocks
 #   share/lethe/proto/       the wire contract, for clients in other languages
+#   share/lethe/deploy/      scripts that make backups and try them
 #   share/man/, share/bash-completion/, share/zsh/
 #   share/doc/lethe/         documents, sample settings, licence
 include(GNUInstallDirs)
@@ -42,6 +43,10 @@ install(FILES "${PROJECT_BINARY_DIR}/lethe-config.cmake"
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/proto/lethe/v1"
   DESTINATION "${CMAKE_INSTALL_DATADIR}/lethe/proto/lethe" FILES_MATCHING PATTERN "*.proto")
+
+# What makes backups and tries them; it runs the programs by their names.
+install(PROGRAMS deploy/backup.sh deploy/restore_drill.sh DESTINATION "${CMAKE_INSTALL_DATADIR}/lethe/deploy")
+install(FILES deploy/lib/lethed.sh DESTINATION "${CMAKE_INSTALL_DATADIR}/lethe/deploy/lib")
 
 # Made by the programs themselves.
 set(shells "${PROJECT_BINARY_DIR}/share/completion")

@@ -12,6 +12,7 @@ status 0 cmake --install "$build" --prefix "$prefix"
 for file in bin/lethed bin/lethe bin/lethe-verify include/lethe/client/client.h \
     share/man/man1/lethe.1 share/man/man1/lethe-verify.1 share/man/man8/lethed.8 share/bash-completion/completions/lethe \
     share/zsh/site-functions/_lethe share/lethe/proto/lethe/v1/memory_service.proto \
+    share/lethe/deploy/backup.sh share/lethe/deploy/restore_drill.sh share/lethe/deploy/lib/lethed.sh \
     share/doc/lethe/LICENSE share/doc/lethe/docs/lethed.toml; do
   checks=$((checks + 1))
   [ -s "$prefix/$file" ] || fail "not installed: $file"
