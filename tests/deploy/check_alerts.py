@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""check_alerts.py FILE: the alert rules parse, and each says what a person needs.
+"""check_alerts.py FILE RUNBOOK: the alert rules parse, and each says what a person needs; the runbook has a row for
+each of them, and for no other.
 
 Metrics that they name are held against a running server by tests/server/lethed_operation_test.cc.
 With promtool on the machine its judgement counts too. Prints a line a fault; exits 1 on any.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -45,6 +47,12 @@ def main():
     with open(path, encoding="utf-8") as file:
         found = list(faults(yaml.safe_load(file)))
     # The check would see them.
+    with open(sys.argv[2], encoding="utf-8") as file:
+        rows = re.findall(r"^\| `(Lethe[A-Za-z]+)` \| .{20,} \|$", file.read(), re.M)
+    with open(path, encoding="utf-8") as file:
+        alerts = [rule["alert"] for group in yaml.safe_load(file)["groups"] for rule in group["rules"]]
+    for name in sorted(set(alerts) ^ set(rows)):
+        found.append(f"{name}: is an alert without a row in {sys.argv[2]}, or the other way round")
     planted = {"groups": [{"name": "g", "rules": [{"alert": "LetheX", "expr": "sum(x"}]}]}
     if not list(faults(planted)) or not list(faults({})):
         found.append("the check does not see planted faults")
