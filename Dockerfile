@@ -12,16 +12,19 @@ ARG BUILD_BASE=${BASE}
 FROM ${BUILD_BASE} AS compile
 # Where the source lies: a compiler cache that was filled elsewhere hits under the same path alone.
 ARG SOURCE=/usr/src/lethe
-ARG PRESET=release
-ARG JOBS=
-# The language of the compiler's messages, which a compiler cache looks at too.
-ARG LANG=C.UTF-8
-ARG CCACHE_DIR=/var/cache/ccache
 WORKDIR ${SOURCE}
 COPY cmake/install-dependencies.sh cmake/
 RUN bash cmake/install-dependencies.sh
+ARG PRESET=release
+ARG JOBS=
+# A folder with programs that were compiled on such a Debian already; for tests.
+ARG BUILT=
+# The language of the compiler's messages, which a compiler cache looks at too.
+ARG LANG=C.UTF-8
+ARG CCACHE_DIR=/var/cache/ccache
 COPY . .
-RUN --mount=type=cache,target=/var/cache/ccache bash deploy/image/compile.sh "${PRESET}" "${JOBS}" /out
+RUN --mount=type=cache,target=/var/cache/ccache \
+    bash deploy/image/compile.sh "${PRESET}" "${JOBS}" "${BUILT}" /out
 
 FROM ${BASE}
 ARG VERSION=0.1.0

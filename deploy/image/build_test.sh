@@ -3,22 +3,26 @@
 # system that cannot be written, as an ordinary user without capabilities, the main job of the quickstart, and
 # the server as the pod of deploy/kubernetes runs it, with volumes and secrets as a kubelet mounts them.
 #
-#   bash deploy/image/build_test.sh [--keep-base]
+#   bash deploy/image/build_test.sh [--keep-base] [--built]
 #
 # Needs Debian 12, root, a network to a mirror of Debian, 6 GB, and the packages buildah, debootstrap and python3-yaml.
 # Takes minutes where CCACHE_DIR (or ~/.cache/ccache) has what a build of this checkout left, half an hour where not; so it
 # is a command of its own, and no part of tests/run.sh.
 #
 #   --keep-base   use the base of an earlier run, and the layers that were made on it
+#   --built       put the programs of build/release/bin into it, in place of compiling them there
 #   LETHE_BASE    a base image that is there, instead of one made by debootstrap
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
-case "${1:-}" in
-  "") keep= ;;
-  --keep-base) keep=yes ;;
-  *) sed -n '6,14s/^# \{0,1\}//p' deploy/image/build_test.sh >&2; exit 2 ;;
-esac
+keep= built=
+for word in "$@"; do
+  case "$word" in
+    --keep-base) keep=yes ;;
+    --built) built=yes ;;
+    *) sed -n '6,16s/^# \{0,1\}//p' deploy/image/build_test.sh >&2; exit 2 ;;
+  esac
+done
 for program in buildah debootstrap unshare setpriv; do
   command -v "$program" >/dev/null || { echo "image: needs $program" >&2; exit 2; }
 done
@@ -69,7 +73,9 @@ step "Image"
 cache=${CCACHE_DIR:-$HOME/.cache/ccache}
 arguments=(--build-arg "BASE=$base" --build-arg "SOURCE=$root" --build-arg SOURCE_DATE_EPOCH="$(git log -1 --format=%ct 2>/dev/null || echo 0)"
   --build-arg REVISION="$(git rev-parse HEAD 2>/dev/null || echo unknown)")
-if [ -d "$cache" ]; then
+if [ -n "$built" ]; then
+  arguments+=(--volume "$root/build/release/bin:/built:ro" --build-arg BUILT=/built)
+elif [ -d "$cache" ]; then
   # Objects that a build of this checkout left are used, since the path in the image is the same.
   arguments+=(--volume "$cache:/ccache" --build-arg CCACHE_DIR=/ccache --build-arg "LANG=${LANG:-}")
 fi
@@ -137,7 +143,7 @@ mount --bind "$job" "$image/tmp/job"
 mount -o remount,bind,ro "$image/tmp/job"
 ip link set lo up
 # The user of the image, no way to more.
-exec chroot "$image" setpriv --reuid 65532 --regid 65532 --clear-groups --groups 65532 --no-new-privs \
+exec chroot "$image" setpriv --reuid 65532 --regid 65532 --groups 65532 --no-new-privs \
   --bounding-set=-all --inh-caps=-all env -i PATH=/usr/bin:/bin HOME=/nonexistent LC_ALL=C "$@"
 INSIDE
 inside() { unshare --mount --net --propagation private bash "$work/inside.sh" "$image" "$work/volumes" "$work/job" "$@"; }
@@ -164,7 +170,7 @@ inside bash -c 'set -euo pipefail
   main_job' >"$work/job.log" 2>&1 && holds=0 || holds=1
 [ $holds -eq 0 ] || tail -n 20 "$work/job.log" >&2
 claim $holds "the quickstart's main job in the image: stream, ask, forget, verify, restart" \
-  "$(grep -c '^\$ ' "$work/job.log" || true) commands, $(grep -m 1 -oE '^(inserted +)?[0-9,]+ (tokens )?inserted.*|inserted .*' "$work/job.log" | head -n 1)" "exit status 0"
+  "$(grep -c '^\$ ' "$work/job.log" || true) commands, $(grep -m 1 -oE '^(inserted +)?[0-9,]+ (tokens )?inserted.*|inserted .*' "$work/job.log" | head -n 1 | tr -s ' ')" "exit status 0"
 rm -rf "$work/volumes"
 
 step "As the pod of deploy/kubernetes/overlays/single-node"
@@ -176,7 +182,7 @@ openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=lethe -
   -out "$secrets/csr" 2>/dev/null
 openssl x509 -req -in "$secrets/csr" -CA "$secrets/lethe-tls/ca.crt" -CAkey "$secrets/ca.key" -CAcreateserial -days 1 \
   -extfile <(echo "subjectAltName=DNS:lethe,DNS:lethe.lethe.svc") -out "$secrets/lethe-tls/tls.crt" 2>/dev/null
-inside lethe access new-token --name backup --grant '*:admin' --grant '*:app' -o json >"$work/token.json"
+inside lethe access new-token --name backup --grant '*:admin' --grant '*:app' -o json >"$work/token.json" 2>/dev/null
 python3 - "$work" <<'PYTHON'
 import json, sys
 work = sys.argv[1]

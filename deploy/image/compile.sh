@@ -1,22 +1,25 @@
 #!/usr/bin/env bash
-# compile.sh PRESET JOBS OUT: the first stage of the Dockerfile. Builds the programs and leaves in OUT what goes into
-# the image (usr/) and the names of the Debian packages that the programs need there (packages).
+# compile.sh PRESET JOBS BUILT OUT: the first stage of the Dockerfile. Builds the programs, or takes those of the folder
+# BUILT, and leaves in OUT what goes into the image (usr/) and the Debian packages that the programs need there (packages).
 set -euo pipefail
-preset=$1 jobs=${2:-} out=$3
+preset=$1 jobs=$2 built=$3 out=$4
 if [ "$preset" = cuda ] && ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
   echo "compile: PRESET=cuda needs nvcc; give a Debian 12 with it as BUILD_BASE" >&2
   exit 1
 fi
-cmake --preset "$preset" -DLETHE_TESTS=OFF -DLETHE_BENCHMARKS=OFF
-# The client library and the documents are no part of the image; what `all` builds is what --install wants.
-NINJA_STATUS='[%f/%t %es] ' cmake --build --preset "$preset" --parallel "${jobs:-$(nproc)}"
-ccache --show-stats 2>/dev/null || true
-staged=$(mktemp -d)
-cmake --install "build/$preset" --prefix "$staged" --strip >/dev/null
-mkdir -p "$out/usr/bin" "$out/usr/share/lethe" "$out/usr/share/doc/lethe"
-cp -a "$staged"/bin/. "$out/usr/bin/"
-cp -a "$staged/share/lethe/." "$out/usr/share/lethe/"
-cp LICENSE SECURITY.md "$out/usr/share/doc/lethe/"
+programs=(lethed lethe lethe-verify)
+[ ! -d worker ] || programs+=(lethe-worker)
+if [ -z "$built" ]; then
+  cmake --preset "$preset" -DLETHE_TESTS=OFF -DLETHE_BENCHMARKS=OFF
+  NINJA_STATUS='[%f/%t %es] ' cmake --build --preset "$preset" --parallel "${jobs:-$(nproc)}" --target "${programs[@]}"
+  ccache --show-stats 2>/dev/null || true
+  built=build/$preset/bin
+fi
+for program in "${programs[@]}"; do install -D -s -m 755 "$built/$program" "$out/usr/bin/$program"; done
+# The same places as `cmake --install` has.
+install -D -m 755 -t "$out/usr/share/lethe/deploy" deploy/backup.sh deploy/restore_drill.sh
+install -D -m 644 -t "$out/usr/share/lethe/deploy/lib" deploy/lib/lethed.sh
+install -D -m 644 -t "$out/usr/share/doc/lethe" LICENSE SECURITY.md
 mkdir -p "$out/usr/share/lethe/image"
 cp deploy/image/finish.sh deploy/image/sbom.sh "$out/usr/share/lethe/image/"
 

@@ -21,6 +21,8 @@ mkdir -p /etc/lethe
 sh /usr/share/lethe/image/sbom.sh "$1" >/usr/share/doc/lethe/sbom.spdx.json
 rm -rf /usr/share/lethe/image /tmp/packages /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/* \
   /var/log/* /var/cache/ldconfig/aux-cache /var/lib/dpkg/*-old /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow-
+# Nobody here becomes somebody else.
+find / -xdev -perm /6000 -type f -exec chmod a-s {} +
 # Documents and translations of the packages; licences stay.
 find /usr/share/doc -mindepth 2 -type f ! -name copyright ! -path '/usr/share/doc/lethe/*' -delete
 find /usr/share/doc -mindepth 1 -type d -empty -delete

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_host.py ROOT BIN: deploy/compose.yaml and deploy/systemd against the programs and each other.
+"""check_host.py ROOT BIN: Dockerfile, deploy/compose.yaml and deploy/systemd against the programs and each other.
 
 Programs, flags, variables, files and volumes that they name exist; nothing runs as root or with privileges; a stop
 is given the time that the settings say it takes; systemd-analyze, where it is there, finds the exposure no higher
@@ -88,6 +88,27 @@ def compose_faults(compose, root, facts):
             yield f"{name}: stop_grace_period is less than a stop takes"
 
 
+def image_faults(text, root, facts):
+    """The Dockerfile as far as it can be read; deploy/image/build_test.sh builds it."""
+    last = text.rsplit("\nFROM ", 1)[1]
+    if not re.search(rf"^ARG VERSION={re.escape(facts['version'])}$", last, re.M):
+        yield f"Dockerfile: VERSION is not {facts['version']}"
+    user = re.search(r"^USER ([^:\s]+)", last, re.M)
+    if user is None or user[1] in ("0", "root"):
+        yield "Dockerfile: runs as root"
+    for line in re.findall(r"^ARG (?:BUILD_)?BASE=(\S+)$", text, re.M):
+        if line.endswith(":latest") or ":" not in line and "@" not in line and "$" not in line:
+            yield f"Dockerfile: {line} is no version"
+    commands = Commands(facts)
+    for name, words in re.findall(r"^(HEALTHCHECK|CMD)\b[^\[]*(\[.*\])$", last, re.M):
+        yield from (f"Dockerfile: {name}: {fault}" for fault in commands.check(yaml.safe_load(words)))
+    if "HEALTHCHECK" not in last:
+        yield "Dockerfile: has no HEALTHCHECK"
+    for path in re.findall(r"deploy/image/[a-z]+\.sh", text):
+        if not (root / path).exists():
+            yield f"Dockerfile: no such file: {path}"
+
+
 def unit_of(text):
     """Section -> key -> values."""
     unit, section = {}, None
@@ -147,6 +168,13 @@ def main():
     found = []
     compose = yaml.safe_load((root / "deploy/compose.yaml").read_text(encoding="utf-8"))
     found += list(compose_faults(compose, root, facts))
+    dockerfile = (root / "Dockerfile").read_text(encoding="utf-8")
+    found += list(image_faults(dockerfile, root, facts))
+    for old, new, words in (("USER 65532", "USER 0", "runs as root"), ("bookworm-slim", "latest", "is no version"),
+                            ('"health"', '"healthy"', "no such verb"), ("ARG VERSION=", "ARG VERSION=9", "VERSION is not"),
+                            ("image/compile.sh", "image/compiles.sh", "no such file")):
+        if not any(words in fault for fault in image_faults(dockerfile.replace(old, new), root, facts)):
+            found.append(f"not seen in Dockerfile: {words}")
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((root / "deploy/systemd").iterdir())}
     units = {name: text for name, text in texts.items() if name.endswith((".service", ".timer"))}
     for name, text in units.items():
@@ -198,7 +226,7 @@ def main():
         print(fault)
     if not found:
         how = f"exposure of {measured} measured" if measured else "no systemd-analyze here: exposure not measured"
-        print(f"host: {len(compose['services'])} services, {len(units)} units hold; 13 planted faults are seen; {how}")
+        print(f"host: {len(compose['services'])} services, {len(units)} units hold; 18 planted faults are seen; {how}")
     return 1 if found else 0
 
 

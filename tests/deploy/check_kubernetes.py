@@ -3,7 +3,8 @@
 tests/deploy/manifests.py demands, and what is broken on purpose (broken.yaml) is seen.
 
 With a kubectl whose kustomize knows components (4.1, in kubectl 1.21, or newer) every overlay, and some broken
-ones, are rendered by it, and must be what tests/golden/kubernetes holds; --write writes those. Without
+ones, are rendered by it, and must be what tests/golden/kubernetes holds; --write writes those, and the alert
+rules as an object of the cluster. Without
 it, as on a bare Debian 12, what is judged are the rendered files, and a hash of their sources says whether
 they are of these sources. Prints a line a fault; exits 1 on any.
 """
@@ -104,6 +105,15 @@ def sources_hash(root):
     return digest.hexdigest()
 
 
+def rules_object(root):
+    """deploy/alerts/lethe.rules.yml as an object of the cluster, letter by letter."""
+    text = read(root / "deploy/alerts/lethe.rules.yml")
+    body = text[text.index("groups:"):]
+    indented = "".join("  " + line if line.strip() else line for line in body.splitlines(keepends=True))
+    return ("# deploy/alerts/lethe.rules.yml as an object of the cluster; check_kubernetes.py --write makes it.\n"
+            "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: lethe\nspec:\n" + indented)
+
+
 def ordered(objects):
     return sorted(objects, key=lambda thing: (thing["kind"], thing["metadata"]["name"]))
 
@@ -162,6 +172,11 @@ def main():
     command = kubectl()
     golden = root / "tests/golden/kubernetes"
     found, overlays = [], {}
+    rules = root / "deploy/kubernetes/components/servicemonitor/rules.yaml"
+    if sys.argv[3:] == ["--write"]:
+        rules.write_text(rules_object(root), encoding="utf-8")
+    if read(rules) != rules_object(root):
+        found.append(f"{rules.relative_to(root)}: is not of deploy/alerts/lethe.rules.yml; --write makes it anew")
     sources = f"# sources {sources_hash(root)}\n"
     for name in OVERLAYS:
         folder = root / "deploy/kubernetes/overlays" / name
