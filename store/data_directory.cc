@@ -182,7 +182,7 @@ absl::StatusOr<std::string> CheckVault(const std::string& data, const std::strin
   const fs::path root = error ? fs::path() : fs::canonical(data, error);
   if (error) return SystemError("looking at it", vault, error.value());
   bool inside = in == root;
-  for (const char* part : {"keys", "tenants", "closed", "temporary"}) {
+  for (const char* part : {"keys", "tenants", "closed", "jobs", "temporary"}) {
     const fs::path taken = root / part;
     inside |= std::mismatch(taken.begin(), taken.end(), in.begin(), in.end()).first == taken.end();
   }

@@ -14,7 +14,7 @@
 namespace lethe::service {
 
 inline constexpr size_t kVerdicts = 4;
-inline constexpr size_t kQuotas = 7;
+inline constexpr size_t kQuotas = 8;
 inline constexpr size_t kErasureEnds = 4;
 
 struct ServiceCounters {

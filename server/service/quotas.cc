@@ -47,6 +47,8 @@ absl::string_view QuotaName(Quota quota) {
       return "erasures";
     case Quota::kStreams:
       return "streams";
+    case Quota::kJobs:
+      return "jobs";
   }
   return "";
 }
@@ -57,9 +59,9 @@ bool IsRate(Quota quota) {
 
 absl::Status QuotaExceeded(Quota quota, uint64_t limit, ServiceCounters* counters) {
   ++counters->quota_refusals[static_cast<size_t>(quota)];
-  const absl::string_view what = IsRate(quota)              ? " a second"
-                                 : quota == Quota::kStreams ? " at a time"
-                                                            : "";
+  const absl::string_view what = IsRate(quota)                                       ? " a second"
+                                 : quota == Quota::kStreams || quota == Quota::kJobs ? " at a time"
+                                                                                     : "";
   return absl::ResourceExhaustedError(absl::StrCat(
       "quota ", QuotaName(quota), ": this tenant may have ", limit, what, "; nothing was changed"));
 }

@@ -35,10 +35,20 @@
 namespace lethe::service {
 
 // In this order in TenantQuotas::limits and ServiceCounters::quota_refusals.
-enum class Quota : uint8_t { kTokens, kMemories, kBytes, kInserts, kQueries, kErasures, kStreams };
-static_assert(static_cast<size_t>(Quota::kStreams) + 1 == kQuotas);
+enum class Quota : uint8_t {
+  kTokens,
+  kMemories,
+  kBytes,
+  kInserts,
+  kQueries,
+  kErasures,
+  kStreams,
+  kJobs,
+};
+static_assert(static_cast<size_t>(Quota::kJobs) + 1 == kQuotas);
 
-// "tokens", "memories", "bytes", "inserts", "queries", "erasures", "streams".
+// "tokens", "memories", "bytes", "inserts", "queries", "erasures", "streams",
+// "jobs".
 absl::string_view QuotaName(Quota quota);
 // A rate: so many a second.
 bool IsRate(Quota quota);

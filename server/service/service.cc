@@ -59,8 +59,22 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& opt
   resolved.tenant.ballast = ballast.get();
   auto agenda = std::make_unique<ErasureAgenda>();
   resolved.tenant.agenda = agenda.get();
+  LETHE_ASSIGN_OR_RETURN(
+      std::unique_ptr<Jobs> jobs,
+      Jobs::Open(
+          {.place = {.folder = absl::StrCat(directory->path(), "/jobs"),
+                     .vault = absl::StrCat(directory->vault_path(), "/jobs"),
+                     .new_path = [folder = directory.get()] { return folder->NewTemporaryPath(); },
+                     .kms = options.tenant.kms,
+                     .keys = options.tenant.keys},
+           .log = options.tenant.log,
+           .ballast = ballast.get(),
+           .limits = options.jobs,
+           .now = options.tenant.now}));
+  resolved.tenant.jobs = jobs.get();
   std::unique_ptr<Service> service(new Service(std::move(resolved), std::move(directory),
-                                               std::move(ballast), std::move(agenda)));
+                                               std::move(ballast), std::move(agenda),
+                                               std::move(jobs)));
   LETHE_RETURN_IF_ERROR(service->OpenKeys());
   MutexLock lock(service->directory_mutex_);
   LETHE_RETURN_IF_ERROR(service->ListTenantsAtStart());
@@ -74,11 +88,13 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& opt
 Service::Service(ServiceOptions options,
                  std::unique_ptr<store::DataDirectory> directory,
                  std::unique_ptr<Ballast> ballast,
-                 std::unique_ptr<ErasureAgenda> agenda)
+                 std::unique_ptr<ErasureAgenda> agenda,
+                 std::unique_ptr<Jobs> jobs)
     : options_(WithCounters(std::move(options), &counters_)),
       ballast_(std::move(ballast)),
       agenda_(std::move(agenda)),
       directory_(std::move(directory)),
+      jobs_(std::move(jobs)),
       registry_(
           options_.limits,
           [this](const std::string& name, TenantRegistry::Depth depth) {
@@ -456,7 +472,7 @@ absl::StatusOr<Page<CertificateInfo>> Service::ListCertificates(const std::strin
 }
 
 absl::Status Service::Checkpoint() {
-  absl::Status first;
+  absl::Status first = jobs_->Checkpoint();
   for (const TenantHold& tenant : registry_.AcquireOpen()) first.Update(tenant->Checkpoint());
   return first;
 }

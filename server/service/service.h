@@ -33,6 +33,8 @@
 #include "server/service/counters.h"
 #include "server/service/erasure_agenda.h"
 #include "server/service/erasure_types.h"
+#include "server/service/job_types.h"
+#include "server/service/jobs.h"
 #include "server/service/paging.h"
 #include "server/service/quotas.h"
 #include "server/service/signing_keys.h"
@@ -62,6 +64,7 @@ struct ServiceOptions {
   int max_waiting_for_tenant = 64;
   RegistryLimits limits = {};
   QuotaSettings quotas = {};
+  JobLimits jobs = {};
 };
 
 // What there is now, for whoever shows it.
@@ -71,6 +74,7 @@ struct ServiceStats {
   int writes = 0;  // that run or wait
   int max_writes = 0;
   Ballast::State ballast;
+  JobCounts jobs;
 };
 
 class Service {
@@ -232,6 +236,40 @@ class Service {
   // Of all tenants, open or not. Cost O(open requests), no tenant is opened.
   OpenErasureCounts ErasureCounts() const;
 
+  // --- Training jobs (docs/jobs.md), as Jobs has them. Those of a tenant open it to submit alone.
+  absl::StatusOr<JobInfo> SubmitJob(const JobInput& input, const CallOptions& call);
+  absl::StatusOr<JobInfo> GetJob(const std::string& tenant,
+                                 const std::string& id,
+                                 const CallOptions& call = {});
+  absl::StatusOr<Page<JobInfo>> ListJobs(const std::string& tenant,
+                                         std::optional<JobState> state,
+                                         const PageRequest& page,
+                                         const CallOptions& call = {});
+  absl::StatusOr<JobInfo> CancelJob(const std::string& tenant,
+                                    const std::string& id,
+                                    const CallOptions& call = {});
+  absl::Status DeleteJob(const std::string& tenant,
+                         const std::string& id,
+                         const CallOptions& call = {});
+  absl::Status WatchJob(const std::string& tenant,
+                        const std::string& id,
+                        const CallOptions& call,
+                        absl::FunctionRef<absl::Status(const JobInfo&)> send);
+  absl::Status ReadArtefact(const std::string& tenant,
+                            const std::string& id,
+                            const CallOptions& call,
+                            absl::FunctionRef<absl::Status(const JobArtefact&)> begin,
+                            SendPiece send);
+  // For workers, who name a lease and no tenant.
+  Jobs& jobs() { return *jobs_; }
+  // Gives the tokens of the job's snapshot, page by page, in the order of insertion; `begin` is
+  // told how many there are. A tenant that is not open is opened.
+  absl::Status ReadTrainingTokens(
+      const LeaseName& lease,
+      const CallOptions& call,
+      absl::FunctionRef<absl::Status(uint64_t tokens)> begin,
+      absl::FunctionRef<absl::Status(std::vector<TrainingToken> tokens)> send);
+
   // Starts the thread that works on erasure requests, one for all tenants, at a low priority.
   void StartErasures();
   // Lets it come to the next point where it can stop (between memories, or before a commit begins)
@@ -289,7 +327,10 @@ class Service {
   Service(ServiceOptions options,
           std::unique_ptr<store::DataDirectory> directory,
           std::unique_ptr<Ballast> ballast,
-          std::unique_ptr<ErasureAgenda> agenda);
+          std::unique_ptr<ErasureAgenda> agenda,
+          std::unique_ptr<Jobs> jobs);
+  // Of a tenant that there is; one of which nothing is known is opened.
+  absl::StatusOr<std::string> UidOf(const std::string& tenant, const CallOptions& call);
   absl::Status OpenKeys();
   int64_t NowMicros() const { return absl::ToUnixMicros(options_.tenant.now()); }
   // A tenant for a call that takes a turn with its writer, with a place among those who wait.
@@ -376,6 +417,8 @@ class Service {
   // Serialises the making and closing of tenants and rotations of the key.
   Mutex directory_mutex_;
   const std::unique_ptr<store::DataDirectory> directory_;
+  // Tenants refer to it.
+  const std::unique_ptr<Jobs> jobs_;
   std::unique_ptr<SigningKeys> keys_;  // set by Open, before any tenant
 
   TenantRegistry registry_;

@@ -50,7 +50,8 @@ ServiceStats Service::Stats(size_t largest_tenants) {
           .limits = options_.limits,
           .writes = writes_.taken(),
           .max_writes = options_.max_waiting_writes,
-          .ballast = ballast_->Look()};
+          .ballast = ballast_->Look(),
+          .jobs = jobs_->Counts()};
 }
 
 absl::Status Service::TakeRate(Quota rate, const std::string& tenant, uint64_t amount) {

@@ -48,6 +48,8 @@
 #include "server/service/erasure_records.h"
 #include "server/service/erasure_types.h"
 #include "server/service/event_log.h"
+#include "server/service/job_types.h"
+#include "server/service/jobs.h"
 #include "server/service/memory_state.h"
 #include "server/service/paging.h"
 #include "server/service/published.h"
@@ -77,6 +79,8 @@ struct TenantOptions {
   ServiceCounters* counters = UnreadCounters();
   // What erasure requests want of the server; null for nobody who asks.
   ErasureAgenda* agenda = nullptr;
+  // The training jobs, which erasures are told to; null for none.
+  Jobs* jobs = nullptr;
   ErasureOptions erasures = {};
   // Seams for tests: the clock, the independent check, the cold refit, what an eviction takes, a
   // core that cannot decide a state, a fault in what readers are given, a layer around each store
@@ -191,6 +195,17 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   // Equal bits that fail the independent check refute the refit as well, and the format knows no
   // such certificate: INTERNAL without one, and the memory is loaded anew or not served.
   absl::StatusOr<VerifyReply> Verify(absl::string_view memory, const CallOptions& call);
+
+  // --- Training jobs (tenant_jobs.cc). Require options.jobs.
+  absl::StatusOr<JobInfo> SubmitJob(const JobInput& input, const TenantQuotas& quotas);
+  // The next tokens of the snapshot of the lease's job, in the order of handles, a MiB of them or
+  // little more; none at its end. The first call of all takes the snapshot.
+  struct JobReader {
+    Jobs::Reading reading;
+    std::optional<std::vector<uint64_t>> snapshot = {};  // set by the first call
+    size_t next = 0;                                     // index in it
+  };
+  absl::StatusOr<std::vector<TrainingToken>> ReadForJob(const LeaseName& lease, JobReader& reader);
 
   // --- The log. These take their turn with the writer, as certificates do.
   absl::StatusOr<CheckpointInfo> GetCheckpoint();
@@ -467,6 +482,11 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   absl::Status ApplyAndCheck(Memory& memory,
                              const Erasure& erasure,
                              std::optional<audit::RefitComparison>* refit)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // Tells the jobs what is about to be erased. What the certificate says of artefacts that were
+  // made from it.
+  absl::StatusOr<std::vector<std::string>> TellJobs(const Memory& memory,
+                                                    std::span<const svdd::TokenHandle> handles)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   void LogFailedCheck(const Memory& memory) const;
   absl::Status CompareWithRefit(Memory& memory, std::optional<audit::RefitComparison>* refit)

@@ -184,6 +184,9 @@ absl::Status Tenant::ApplyAndCheck(Memory& memory,
 
 absl::StatusOr<Tenant::PreparedErasure> Tenant::Prepare(Memory& memory, const Erasure& erasure) {
   PreparedErasure prepared;
+  // Before anything changes: a job that starts over for nothing is no harm, one that goes on with
+  // what was erased is.
+  LETHE_ASSIGN_OR_RETURN(std::vector<std::string> exceptions, TellJobs(memory, erasure.handles));
   prepared.before = memory.state->exact().snapshot()->counts;
   audit::Digest root_before = memory.state->BlindedState();
   std::optional<audit::RefitComparison> refit;
@@ -234,6 +237,7 @@ absl::StatusOr<Tenant::PreparedErasure> Tenant::Prepare(Memory& memory, const Er
   change.selection = erasure.selection;
   body.change = change;
   body.counts = erasure.counts;
+  body.exceptions = std::move(exceptions);
   absl::StatusOr<store::CertificateAppend> certificate =
       SignForStore(body, *head, *signer_, nullptr, memory.uid, memory.name, now);
   if (!certificate.ok()) {

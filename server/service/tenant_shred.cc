@@ -165,6 +165,12 @@ absl::StatusOr<DeleteTenantReply> Tenant::FinishClosingOnce() {
   }
   log_unclean_ = !begun->checkpoint.ok();
   LETHE_RETURN_IF_ERROR(CleanLog());
+  // What was trained goes with the rest, before the certificate that says that everything went.
+  if (options_.jobs != nullptr) {
+    if (const absl::Status ended = options_.jobs->EndTenant(record_.uid); !ended.ok()) {
+      return Unfinished("jobs_not_ended", ended);
+    }
+  }
   const absl::StatusOr<store::KeysDestroyed> destroyed = store_->DestroyAllKeys();
   if (!destroyed.ok()) return Unfinished("shred_failed", destroyed.status());
   const absl::StatusOr<store::LogHead> found = store_->GetLogHead();
