@@ -26,6 +26,8 @@ absl::string_view RoleName(Role role) {
       return "auditor";
     case Role::kAdmin:
       return "admin";
+    case Role::kWorker:
+      return "worker";
   }
   return "";
 }
@@ -52,7 +54,7 @@ absl::StatusOr<Grant> ParseGrant(absl::string_view text) {
   const auto found = std::find_if(kRoles.begin(), kRoles.end(),
                                   [role](Role known) { return RoleName(known) == role; });
   if (found == kRoles.end()) {
-    return absl::InvalidArgumentError("role: must be app, eraser, auditor or admin");
+    return absl::InvalidArgumentError("role: must be app, eraser, auditor, admin or worker");
   }
   grant.role = *found;
   return grant;

@@ -15,11 +15,11 @@
 namespace lethe::access {
 
 // docs/access.md says in words what each may do; methods.cc says it for every call.
-enum class Role : uint8_t { kApp = 0, kEraser = 1, kAuditor = 2, kAdmin = 3 };
-inline constexpr std::array<Role, 4> kRoles = {Role::kApp, Role::kEraser, Role::kAuditor,
-                                               Role::kAdmin};
+enum class Role : uint8_t { kApp = 0, kEraser = 1, kAuditor = 2, kAdmin = 3, kWorker = 4 };
+inline constexpr std::array<Role, 5> kRoles = {Role::kApp, Role::kEraser, Role::kAuditor,
+                                               Role::kAdmin, Role::kWorker};
 
-// "app", "eraser", "auditor", "admin".
+// "app", "eraser", "auditor", "admin", "worker".
 absl::string_view RoleName(Role role);
 
 class RoleSet {

@@ -36,6 +36,8 @@ constexpr Method OfTenant(absl::string_view name,
 // eraser   makes tokens go, and sees to it that it is done
 // auditor  reads the logs of certificates and has states checked; sees no token
 // admin    tenants, memories' configuration, keys, backups; sees no token and chooses none to erase
+// worker   is given training jobs, and reads what these may read; a process of whoever runs the
+// server
 constexpr std::array kMethods = {
     // Watched by load balancers, which have no credentials; says nothing of tenants.
     Open("/grpc.health.v1.Health/Check"),
@@ -139,6 +141,26 @@ constexpr std::array kMethods = {
              {Role::kEraser},
              Effect::kAdministers),
 
+    // States, times, counts, and what went wrong; nothing of a token.
+    OfTenant("/lethe.v1.JobService/CancelJob",
+             "tenant",
+             "",
+             {Role::kApp, Role::kAdmin},
+             Effect::kAdministers),
+    // An artefact may have to go because of an erasure.
+    OfTenant("/lethe.v1.JobService/DeleteJob",
+             "tenant",
+             "",
+             {Role::kApp, Role::kEraser},
+             Effect::kDestroys),
+    // Made from tokens: for who may read those.
+    OfTenant("/lethe.v1.JobService/GetArtefact", "tenant", "", {Role::kApp}, Effect::kReads),
+    OfTenant("/lethe.v1.JobService/GetJob", "tenant", "", kEverybody, Effect::kReads),
+    OfTenant("/lethe.v1.JobService/ListJobs", "tenant", "", kEverybody, Effect::kReads),
+    // Lets a worker read every token of the memory.
+    OfTenant("/lethe.v1.JobService/SubmitJob", "tenant", "memory", {Role::kApp}, Effect::kAdds),
+    OfTenant("/lethe.v1.JobService/WatchJob", "tenant", "", kEverybody, Effect::kReads),
+
     OfTenant("/lethe.v1.MemoryService/CreateMemory",
              "tenant",
              "name",
@@ -201,6 +223,15 @@ constexpr std::array kMethods = {
     Method{.name = "/lethe.v1.TenantService/ListTenants",
            .scope = Scope::kListed,
            .roles = kEverybody},
+
+    // A worker serves every tenant, and reads what jobs of tenants let it: a lease names the job.
+    OfServer("/lethe.v1.WorkerService/CompleteJob", {Role::kWorker}, Effect::kAdds),
+    OfServer("/lethe.v1.WorkerService/FailJob", {Role::kWorker}, Effect::kAdds),
+    OfServer("/lethe.v1.WorkerService/Heartbeat", {Role::kWorker}, Effect::kReads),
+    OfServer("/lethe.v1.WorkerService/LeaseJob", {Role::kWorker}, Effect::kReads),
+    OfServer("/lethe.v1.WorkerService/LoadCheckpoint", {Role::kWorker}, Effect::kReads),
+    OfServer("/lethe.v1.WorkerService/ReadTokens", {Role::kWorker}, Effect::kReads),
+    OfServer("/lethe.v1.WorkerService/SaveCheckpoint", {Role::kWorker}, Effect::kAdds),
 
     // Routes of HTTP that are no RPC (server/http/router.h). Metrics have an address of their own,
     // where nothing else is served; what the server can do is no secret. A log tells that there is

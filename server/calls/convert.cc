@@ -34,27 +34,6 @@ void ToProto(const svdd::PartitionCounts& from, v1::Partition* to) {
   to->set_reserve(from.reserve);
 }
 
-void ToProto(const service::MemoryConfig& from, v1::MemoryConfig* to) {
-  if (from.kernel.has_value()) {
-    switch (from.kernel->kind) {
-      case kernel::KernelKind::kRbf:
-        to->mutable_kernel()->mutable_rbf()->set_gamma(from.kernel->parameter);
-        break;
-      case kernel::KernelKind::kLaplacian:
-        to->mutable_kernel()->mutable_laplacian()->set_gamma(from.kernel->parameter);
-        break;
-      case kernel::KernelKind::kExpDot:
-        to->mutable_kernel()->mutable_exp_dot()->set_scale(from.kernel->parameter);
-        break;
-    }
-  }
-  if (from.box.has_value()) to->set_box(*from.box);
-  if (from.capacity.has_value()) to->set_capacity(*from.capacity);
-  to->set_duplicates(static_cast<v1::DuplicatesPolicy>(from.duplicates));
-  to->set_key_dimension(from.key_dimension);
-  to->set_value_dimension(from.value_dimension);
-}
-
 void ToProto(const service::StoreLevel& from, v1::StoreLevel* to) {
   to->set_store(from.store);
   to->set_level(from.level);
@@ -89,6 +68,27 @@ void Assign(const std::vector<double>& from, Repeated* to) {
 }
 
 }  // namespace
+
+void ToProto(const service::MemoryConfig& from, v1::MemoryConfig* to) {
+  if (from.kernel.has_value()) {
+    switch (from.kernel->kind) {
+      case kernel::KernelKind::kRbf:
+        to->mutable_kernel()->mutable_rbf()->set_gamma(from.kernel->parameter);
+        break;
+      case kernel::KernelKind::kLaplacian:
+        to->mutable_kernel()->mutable_laplacian()->set_gamma(from.kernel->parameter);
+        break;
+      case kernel::KernelKind::kExpDot:
+        to->mutable_kernel()->mutable_exp_dot()->set_scale(from.kernel->parameter);
+        break;
+    }
+  }
+  if (from.box.has_value()) to->set_box(*from.box);
+  if (from.capacity.has_value()) to->set_capacity(*from.capacity);
+  to->set_duplicates(static_cast<v1::DuplicatesPolicy>(from.duplicates));
+  to->set_key_dimension(from.key_dimension);
+  to->set_value_dimension(from.value_dimension);
+}
 
 void ToProto(const service::DeleteTenantReply& from, v1::DeleteTenantResponse* to) {
   to->set_erased_tokens(from.erased_tokens);

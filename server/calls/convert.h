@@ -29,6 +29,7 @@ service::CertificateName FromProto(const v1::GetInclusionProofRequest& request);
 audit::ExportRange FromProto(const v1::ExportRequest& request);
 
 void ToProto(const service::TenantInfo& from, v1::Tenant* to);
+void ToProto(const service::MemoryConfig& from, v1::MemoryConfig* to);
 void ToProto(const service::MemoryInfo& from, v1::Memory* to);
 void ToProto(const service::DeleteTenantReply& from, v1::DeleteTenantResponse* to);
 void ToProto(const service::DeleteMemoryReply& from, v1::DeleteMemoryResponse* to);

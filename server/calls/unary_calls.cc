@@ -6,8 +6,8 @@ namespace lethe::calls {
 
 std::vector<UnaryCall> AllUnaryCalls(service::Service* service) {
   std::vector<UnaryCall> all = TenantCalls(service);
-  for (std::vector<UnaryCall> more :
-       {MemoryCalls(service), CertificateCalls(service), ErasureCalls(service)}) {
+  for (std::vector<UnaryCall> more : {MemoryCalls(service), CertificateCalls(service),
+                                      ErasureCalls(service), JobCalls(service)}) {
     all.insert(all.end(), std::make_move_iterator(more.begin()),
                std::make_move_iterator(more.end()));
   }

@@ -16,6 +16,7 @@
 #include "lethe/v1/memory_service.pb.h"
 #include "server/calls/convert.h"
 #include "server/calls/convert_erasure.h"
+#include "server/calls/convert_jobs.h"
 #include "server/service/paging.h"
 #include "server/service/service.h"
 
@@ -37,8 +38,11 @@ std::vector<UnaryCall> TenantCalls(service::Service* service);
 std::vector<UnaryCall> MemoryCalls(service::Service* service);
 std::vector<UnaryCall> CertificateCalls(service::Service* service);
 std::vector<UnaryCall> ErasureCalls(service::Service* service);
+std::vector<UnaryCall> JobCalls(service::Service* service);
 // All of these.
 std::vector<UnaryCall> AllUnaryCalls(service::Service* service);
+// Those of workers, who come by gRPC alone.
+std::vector<UnaryCall> WorkerCalls(service::Service* service);
 
 // The body of Query, for a stream of them too.
 absl::Status Query(service::Service* service,

@@ -90,6 +90,17 @@ constexpr std::array kRoutes = {
               "The legal holds of a tenant"},
     CallRoute{"POST", "/v1/tenants/{tenant}/holds/{id}:release",
               "/lethe.v1.ErasureService/ReleaseHold", "Release a legal hold"},
+
+    CallRoute{"POST", "/v1/tenants/{tenant}/jobs", "/lethe.v1.JobService/SubmitJob",
+              "Submit a training job"},
+    CallRoute{"GET", "/v1/tenants/{tenant}/jobs", "/lethe.v1.JobService/ListJobs",
+              "The training jobs of a tenant"},
+    CallRoute{"GET", "/v1/tenants/{tenant}/jobs/{id}", "/lethe.v1.JobService/GetJob",
+              "A training job"},
+    CallRoute{"POST", "/v1/tenants/{tenant}/jobs/{id}:cancel", "/lethe.v1.JobService/CancelJob",
+              "Cancel a training job"},
+    CallRoute{"DELETE", "/v1/tenants/{tenant}/jobs/{id}", "/lethe.v1.JobService/DeleteJob",
+              "Delete a training job that has ended, with its artefact"},
 };
 
 absl::Status ReadQuery(const HttpRequest& request, Message* message) {

@@ -162,6 +162,19 @@ void AddTenants(const service::ServiceStats& stats, bool by_name, Families& out)
 }
 
 void AddDisk(const service::ServiceStats& stats, Families& out) {
+  std::vector<Families::Sample> jobs;
+  for (size_t i = 0; i < stats.jobs.jobs.size(); ++i) {
+    const auto state = service::JobStateName(static_cast<service::JobState>(i + 1));
+    jobs.push_back({{{"state", std::string(state)}}, Number(stats.jobs.jobs[i])});
+  }
+  out.Gauges("lethe_jobs", "Training jobs that the server keeps.", jobs);
+  out.Gauge("lethe_job_files_bytes", "Content of checkpoints and artefacts.",
+            Number(stats.jobs.file_bytes));
+  out.Counter("lethe_job_attempts_total", "Jobs that were given to a worker, each time anew.",
+              Number(stats.jobs.leases));
+  out.Counter("lethe_job_leases_lost_total",
+              "Leases whose time was over before the worker ended them.",
+              Number(stats.jobs.leases_lost));
   const service::Ballast::State& ballast = stats.ballast;
   out.Gauge("lethe_writes_in_progress", "Changes that run or wait for their tenant.", stats.writes);
   out.Gauge("lethe_writes_limit", "Changes that may do so at a time.", stats.max_writes);

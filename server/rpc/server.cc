@@ -64,7 +64,12 @@ RpcServer::RpcServer(service::Service* service, const ServerOptions& options)
                     options.max_exports,
                     options.max_export_write),
       backups_(service, SharedOf(service, options), options.max_backups, options.max_backup_pause),
-      erasures_(service, SharedOf(service, options)) {}
+      erasures_(service, SharedOf(service, options)),
+      jobs_(service, SharedOf(service, options), options.max_job_streams, options.max_export_write),
+      workers_(service,
+               SharedOf(service, options),
+               options.max_job_streams,
+               options.max_backup_pause) {}
 
 Shared RpcServer::SharedOf(service::Service* service, const ServerOptions& options) {
   Shared shared{.hooks = options.hooks, .watch = &watch_, .threads = &threads_};
@@ -120,6 +125,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* se
   builder.RegisterService(&server->certificates_);
   builder.RegisterService(&server->backups_);
   builder.RegisterService(&server->erasures_);
+  builder.RegisterService(&server->jobs_);
+  builder.RegisterService(&server->workers_);
   server->threads_.Attach(builder);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) return absl::InternalError("gRPC does not start");
@@ -128,6 +135,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(service::Service* se
   server->memories_.StartCalls();
   server->certificates_.StartCalls();
   server->erasures_.StartCalls();
+  server->jobs_.StartCalls();
+  server->workers_.StartCalls();
   if (connections != nullptr) server->acceptor_->Start(std::move(connections));
   server->SetServing(true);
   return server;
@@ -144,7 +153,8 @@ void RpcServer::SetServing(bool serving) {
   for (const char* name :
        {v1::TenantService::service_full_name(), v1::MemoryService::service_full_name(),
         v1::CertificateService::service_full_name(), v1::BackupService::service_full_name(),
-        v1::ErasureService::service_full_name()}) {
+        v1::ErasureService::service_full_name(), v1::JobService::service_full_name(),
+        v1::WorkerService::service_full_name()}) {
     health->SetServingStatus(name, serving);
   }
   health->SetServingStatus("", serving);
@@ -160,6 +170,8 @@ void RpcServer::BeginDrain() {
   certificates_.StopCalls();
   backups_.StopCalls();
   erasures_.StopCalls();
+  jobs_.StopCalls();
+  workers_.StopCalls();
 }
 
 void RpcServer::Drain(absl::Duration grace) {
@@ -172,6 +184,8 @@ void RpcServer::Drain(absl::Duration grace) {
   certificates_.WaitForCalls(deadline);
   backups_.WaitForCalls(deadline);
   erasures_.WaitForCalls(deadline);
+  jobs_.WaitForCalls(deadline);
+  workers_.WaitForCalls(deadline);
   if (acceptor_ != nullptr) acceptor_->Stop();
   // What is left: sending the last answers, calls of other services (health watches), and what had
   // its time and is cancelled now.

@@ -37,7 +37,8 @@ struct ServerOptions {
   size_t max_exports = 16;           // that run at once
   // An export is cancelled when its reader takes nothing for so long: it would keep its place.
   absl::Duration max_export_write = absl::Seconds(60);
-  size_t max_backups = 4;  // that run at once, and as many restores
+  size_t max_job_streams = 32;  // watches, downloads of artefacts, streams of workers: of each kind
+  size_t max_backups = 4;       // that run at once, and as many restores
   // Likewise for the other side of a backup or a restore.
   absl::Duration max_backup_pause = absl::Seconds(60);
   // How long other calls wait for their peer, and how many for their request.
@@ -92,6 +93,8 @@ class RpcServer {
   CertificateHandlers certificates_;
   BackupHandlers backups_;
   ErasureHandlers erasures_;
+  JobHandlers jobs_;
+  WorkerHandlers workers_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ConnectionAcceptor> acceptor_;  // null without an address
   bool drained_ = false;

@@ -8,8 +8,10 @@
 #include "lethe/v1/backup_service.grpc.pb.h"
 #include "lethe/v1/certificate_service.grpc.pb.h"
 #include "lethe/v1/erasure_service.grpc.pb.h"
+#include "lethe/v1/job_service.grpc.pb.h"
 #include "lethe/v1/memory_service.grpc.pb.h"
 #include "lethe/v1/tenant_service.grpc.pb.h"
+#include "lethe/v1/worker_service.grpc.pb.h"
 #include "server/rpc/call_registry.h"
 #include "server/rpc/handlers.h"
 #include "server/rpc/insert_stream.h"
@@ -77,6 +79,40 @@ class BackupHandlers final : public RawService<v1::BackupService::Service> {
  private:
   CallRegistry backups_;
   CallRegistry restores_;
+};
+
+class JobHandlers final : public RawService<v1::JobService::Service> {
+ public:
+  // `max_streams` bounds the watches, and the downloads, that are open at once; one whose reader
+  // takes nothing for `max_write` is cancelled.
+  JobHandlers(service::Service* service,
+              const Shared& shared,
+              size_t max_streams,
+              absl::Duration max_write);
+
+  void StopCalls() override;
+  void WaitForCalls(std::chrono::system_clock::time_point deadline) override;
+
+ private:
+  service::Service* const service_;
+  CallRegistry watches_;
+  CallRegistry downloads_;
+};
+
+class WorkerHandlers final : public RawService<v1::WorkerService::Service> {
+ public:
+  // `max_streams` bounds the streams of all workers together; one whose other side takes or sends
+  // nothing for `max_pause` is cancelled.
+  WorkerHandlers(service::Service* service,
+                 const Shared& shared,
+                 size_t max_streams,
+                 absl::Duration max_pause);
+
+  void StopCalls() override;
+  void WaitForCalls(std::chrono::system_clock::time_point deadline) override;
+
+ private:
+  CallRegistry streams_;
 };
 
 }  // namespace lethe::rpc

@@ -563,6 +563,7 @@ TEST_F(MatrixTest, ARefitNeedsTheRolesOfVerify) {
     request.set_tenant(tenant);
     request.set_memory("m");
     for (const Role role : access::kRoles) {
+      if (!describe->roles.Has(role)) continue;
       for (const char* of : {"t", "*"}) {
         const std::string grant = absl::StrCat(of, ":", std::string(access::RoleName(role)));
         SCOPED_TRACE(absl::StrCat(grant, " for ", tenant));
