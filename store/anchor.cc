@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "audit/hash.h"
 #include "core/base/status_macros.h"
 #include "store/validation.h"
+#include "store/varint.h"
 
 namespace lethe::store {
 namespace {
@@ -26,31 +29,19 @@ absl::Status Lost(const std::string& path, absl::string_view what) {
 // Each number as the difference from the one before, in LEB128.
 void PutIncreasing(std::string& bytes, std::span<const uint64_t> numbers) {
   uint64_t previous = 0;
-  for (const uint64_t number : numbers) {
-    uint64_t rest = number - previous;
-    previous = number;
-    while (rest >= 0x80) {
-      bytes.push_back(static_cast<char>((rest & 0x7f) | 0x80));
-      rest >>= 7;
-    }
-    bytes.push_back(static_cast<char>(rest));
-  }
+  for (const uint64_t number : numbers)
+    AppendVarint(bytes, number - std::exchange(previous, number));
 }
 
 absl::StatusOr<std::vector<uint64_t>> GetIncreasing(absl::string_view bytes) {
   std::vector<uint64_t> numbers;
   uint64_t number = 0;
-  for (size_t at = 0; at < bytes.size();) {
-    uint64_t step = 0;
-    for (int shift = 0;; shift += 7) {
-      if (at == bytes.size() || shift > 63) return BadErased();
-      const auto byte = static_cast<uint8_t>(bytes[at++]);
-      if (shift == 63 && byte > 1) return BadErased();
-      step |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) break;
+  while (!bytes.empty()) {
+    const std::optional<uint64_t> step = TakeVarint(bytes);
+    if (!step.has_value() || *step == 0 || *step > std::numeric_limits<uint64_t>::max() - number) {
+      return BadErased();
     }
-    if (step == 0 || step > std::numeric_limits<uint64_t>::max() - number) return BadErased();
-    number += step;
+    number += *step;
     numbers.push_back(number);
   }
   return numbers;

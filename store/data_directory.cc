@@ -16,6 +16,7 @@
 #include "core/base/check.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
+#include "store/folders.h"
 #include "store/validation.h"
 
 namespace lethe::store {
@@ -26,23 +27,21 @@ namespace fs = std::filesystem;
 constexpr absl::string_view kLockFile = "lethe.lock";
 // A leading dot is no tenant's name, so a folder that a crash left half-made is never served.
 constexpr absl::string_view kBuildPrefix = ".new-";
+constexpr absl::string_view kFolderAdvice =
+    "; it must be a folder that this user can read and write, or can make";
 
 absl::Status SystemError(absl::string_view doing, const std::string& path, int error) {
   const std::string message = absl::StrCat(path, ": ", doing, ": ", std::strerror(error));
   if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
   if (error == EIO) return absl::InternalError(message);
-  return absl::FailedPreconditionError(absl::StrCat(
-      message, "; it must be a folder that this user can read and write, or can make"));
+  return absl::FailedPreconditionError(absl::StrCat(message, kFolderAdvice));
 }
 
-absl::Status MakeFolder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) == 0) return absl::OkStatus();
-  const int error = errno;
-  struct stat info {};
-  if (error == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
-    return absl::OkStatus();
-  }
-  return SystemError("making the folder", path, error == EEXIST ? ENOTDIR : error);
+// With the words for what a person gives as a folder.
+absl::Status MakeGivenFolder(const std::string& path) {
+  absl::Status status = MakeFolder(path);
+  if (status.ok() || absl::IsResourceExhausted(status)) return status;
+  return absl::FailedPreconditionError(absl::StrCat(status.message(), kFolderAdvice));
 }
 
 absl::Status SyncFile(const std::string& path) {
@@ -197,12 +196,12 @@ absl::StatusOr<std::unique_ptr<DataDirectory>> DataDirectory::Open(const std::st
                                                                    const std::string& vault) {
   if (path.empty()) return absl::InvalidArgumentError("data folder: the path is empty");
   ::umask(0077);
-  LETHE_RETURN_IF_ERROR(MakeFolder(path));
+  LETHE_RETURN_IF_ERROR(MakeGivenFolder(path));
   LETHE_ASSIGN_OR_RETURN(const int lock_fd, Lock(path));
   std::unique_ptr<DataDirectory> directory(
       new DataDirectory(path, vault.empty() ? absl::StrCat(path, "/vault") : vault, lock_fd));
   for (absl::string_view part : {"keys", "tenants", "closed", "temporary"}) {
-    LETHE_RETURN_IF_ERROR(MakeFolder(absl::StrCat(path, "/", part)));
+    LETHE_RETURN_IF_ERROR(MakeGivenFolder(absl::StrCat(path, "/", part)));
   }
   LETHE_RETURN_IF_ERROR(directory->MakeVault());
   std::vector<std::string> own = {directory->keys_path()};
@@ -229,7 +228,7 @@ absl::Status DataDirectory::MakeVault() const {
           "; give the server their vault (--vault), or put this folder back from its copy"));
     }
   }
-  return MakeFolder(vault_);
+  return MakeGivenFolder(vault_);
 }
 
 DataDirectory::~DataDirectory() { ::close(lock_fd_); }

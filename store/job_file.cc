@@ -45,6 +45,7 @@ absl::StatusOr<std::unique_ptr<JobFileWriter>> JobFileWriter::Open(JobFileName n
 
 JobFileWriter::~JobFileWriter() {
   if (drafted_) (void)::unlink(draft_.c_str());
+  if (in_place_) (void)::unlink(path_.c_str());
 }
 
 absl::Status JobFileWriter::WritePiece(bool last) {
@@ -82,15 +83,9 @@ absl::Status JobFileWriter::Commit() {
     return SystemError(errno, "put it in its place", path_);
   }
   drafted_ = false;
-  committed_ = true;
+  in_place_ = true;
   sha256_ = audit::Hex(audit::AsBytes(hasher_.Finish()));
-  const absl::Status synced = SyncFolder(FolderOf(path_));
-  if (!synced.ok()) Discard();
-  return synced;
-}
-
-void JobFileWriter::Discard() {
-  if (std::exchange(committed_, false)) (void)::unlink(path_.c_str());
+  return SyncFolder(FolderOf(path_));
 }
 
 absl::Status ReadJobFile(const JobFileName& name,

@@ -46,7 +46,7 @@ class JobFileWriter {
                                                              std::string draft,
                                                              std::string path,
                                                              WithJobKey with_key);
-  // Removes what was not committed.
+  // Removes what is not kept.
   ~JobFileWriter();
   JobFileWriter(const JobFileWriter&) = delete;
   JobFileWriter& operator=(const JobFileWriter&) = delete;
@@ -54,8 +54,8 @@ class JobFileWriter {
   absl::Status Append(absl::string_view bytes);
   // Whole, synced and in its place, durable on return. INVALID_ARGUMENT without a byte.
   absl::Status Commit();
-  // Takes a committed file away again: its row could not be written.
-  void Discard();
+  // Once its row is there, or nobody knows whether it is.
+  void Keep() { in_place_ = false; }
 
   uint64_t bytes() const { return bytes_; }
   // Hex, of the content; after Commit.
@@ -80,7 +80,7 @@ class JobFileWriter {
   audit::Sha256Hasher hasher_;
   std::string sha256_;
   bool drafted_ = false;
-  bool committed_ = false;
+  bool in_place_ = false;  // and not kept
 };
 
 // Gives the content of a file of so many bytes, piece by piece. DATA_LOSS for anything but what was

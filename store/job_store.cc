@@ -1,8 +1,5 @@
 #include "store/job_store.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -19,8 +17,7 @@
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
 #include "store/validation.h"
-#include "store/vault/file_kms.h"
-#include "store/vault/vault_folder.h"
+#include "store/varint.h"
 
 namespace lethe::store {
 namespace {
@@ -29,29 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kUidBytes = 32;
 constexpr uint64_t kWalBytes = uint64_t{4} << 20;
-constexpr absl::string_view kColumns =
-    "SELECT number, id, tenant_uid, memory_uid, slot, request_key, spec, state, lease, facts,"
-    " first_handle, last_handle, handles, next_file FROM jobs ";
-constexpr absl::string_view kAdvice =
-    "; put jobs.db and the folder jobs of the vault back from copies of the same time, or move both"
-    " away, which ends every job";
-
-JobRecord ReadRecord(const Statement& row) {
-  return {.number = static_cast<uint64_t>(row.ColumnInt(0)),
-          .id = std::string(row.ColumnText(1)),
-          .tenant_uid = std::string(row.ColumnText(2)),
-          .memory_uid = std::string(row.ColumnText(3)),
-          .slot = static_cast<uint64_t>(row.ColumnInt(4)),
-          .request_key = std::string(row.ColumnBlob(5)),
-          .spec = std::string(row.ColumnBlob(6)),
-          .state = static_cast<int>(row.ColumnInt(7)),
-          .lease = std::string(row.ColumnText(8)),
-          .facts = std::string(row.ColumnBlob(9)),
-          .first_handle = static_cast<uint64_t>(row.ColumnInt(10)),
-          .last_handle = static_cast<uint64_t>(row.ColumnInt(11)),
-          .handles = static_cast<uint64_t>(row.ColumnInt(12)),
-          .next_file = static_cast<uint64_t>(row.ColumnInt(13))};
-}
 
 absl::Status CheckRecord(const JobRecord& record) {
   LETHE_RETURN_IF_ERROR(CheckHex("job.id", record.id, kUidBytes));
@@ -62,13 +36,6 @@ absl::Status CheckRecord(const JobRecord& record) {
   return CheckLength("job.facts", record.facts, 0, kMaxJobBlobBytes);
 }
 
-void PutNumber(std::string& bytes, uint64_t number) {
-  for (; number >= 0x80; number >>= 7) {
-    bytes.push_back(static_cast<char>((number & 0x7f) | 0x80));
-  }
-  bytes.push_back(static_cast<char>(number));
-}
-
 // Ranges of handles in a row, each as the gap before it and its length less one, in LEB128.
 std::string EncodeRanges(std::span<const uint64_t> handles) {
   std::string bytes;
@@ -76,12 +43,16 @@ std::string EncodeRanges(std::span<const uint64_t> handles) {
   for (size_t i = 0; i < handles.size();) {
     size_t next = i + 1;
     while (next < handles.size() && handles[next] == handles[next - 1] + 1) ++next;
-    PutNumber(bytes, handles[i] - end);
-    PutNumber(bytes, next - i - 1);
+    AppendVarint(bytes, handles[i] - end);
+    AppendVarint(bytes, next - i - 1);
     end = handles[next - 1] + 1;
     i = next;
   }
   return bytes;
+}
+
+std::string TextContextOf(const JobRecord& record) {
+  return absl::StrCat(absl::string_view("lethe-job-text\0\1", 16), record.id);
 }
 
 struct Range {
@@ -93,228 +64,22 @@ absl::Status VisitRanges(absl::string_view bytes, absl::FunctionRef<bool(const R
   const auto damaged = [] {
     return absl::DataLossError("a stored snapshot is not what was written");
   };
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
   uint64_t end = 0;
-  for (size_t at = 0; at < bytes.size();) {
-    uint64_t numbers[2] = {0, 0};
-    for (uint64_t& number : numbers) {
-      for (int shift = 0;; shift += 7) {
-        if (at == bytes.size() || shift > 56) return damaged();
-        const auto byte = static_cast<uint8_t>(bytes[at++]);
-        number |= static_cast<uint64_t>(byte & 0x7f) << shift;
-        if (byte < 0x80) break;
-      }
-    }
-    constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
-    if (numbers[0] > kMost - end || numbers[1] > kMost - end - numbers[0]) return damaged();
-    const Range range{.first = end + numbers[0], .last = end + numbers[0] + numbers[1]};
+  while (!bytes.empty()) {
+    const std::optional<uint64_t> gap = TakeVarint(bytes);
+    const std::optional<uint64_t> more = gap.has_value() ? TakeVarint(bytes) : std::nullopt;
+    if (!more.has_value() || *gap > kMost - end || *more > kMost - end - *gap) return damaged();
+    const Range range{.first = end + *gap, .last = end + *gap + *more};
     end = range.last + 1;
     if (!visit(range)) return absl::OkStatus();
   }
   return absl::OkStatus();
 }
 
-absl::Status MakeFolder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
-  return SystemError(errno, "make the folder", path);
-}
-
-bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
-
-absl::Status MakeTables(Database& database, absl::string_view uid) {
-  LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(&database));
-  LETHE_RETURN_IF_ERROR(database.Execute(
-      "CREATE TABLE store (id INTEGER PRIMARY KEY CHECK (id = 1), uid TEXT NOT NULL) STRICT;"
-      "CREATE TABLE jobs (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
-      " tenant_uid TEXT NOT NULL, memory_uid TEXT NOT NULL, slot INTEGER NOT NULL UNIQUE,"
-      " request_key BLOB, spec BLOB NOT NULL, state INTEGER NOT NULL, lease TEXT NOT NULL,"
-      " facts BLOB NOT NULL, first_handle INTEGER NOT NULL, last_handle INTEGER NOT NULL,"
-      " handles INTEGER NOT NULL, next_file INTEGER NOT NULL, snapshot BLOB,"
-      " UNIQUE (tenant_uid, request_key)) STRICT;"
-      "CREATE TABLE files (job INTEGER NOT NULL REFERENCES jobs (number), sequence INTEGER NOT "
-      "NULL,"
-      " kind INTEGER NOT NULL, bytes INTEGER NOT NULL CHECK (bytes > 0), sha256 TEXT NOT NULL,"
-      " step INTEGER NOT NULL, PRIMARY KEY (job, sequence)) STRICT, WITHOUT ROWID;"
-      "CREATE TABLE removals (slot INTEGER PRIMARY KEY, id TEXT NOT NULL,"
-      " before INTEGER NOT NULL) STRICT"));
-  {
-    LETHE_ASSIGN_OR_RETURN(Statement insert,
-                           database.Prepare("INSERT INTO store (id, uid) VALUES (1, ?1)"));
-    LETHE_RETURN_IF_ERROR(insert.Text(1, uid).Run());
-  }
-  LETHE_RETURN_IF_ERROR(database.SetIdentity(kJobsIdentity));
-  return transaction.Commit();
-}
-
 }  // namespace
 
-bool JobStore::IsThere(const Place& place) { return Exists(place.database()); }
-
-absl::Status JobStore::Create(const Place& place) {
-  LETHE_RETURN_IF_ERROR(MakeFolder(place.folder));
-  LETHE_RETURN_IF_ERROR(MakeFolder(absl::StrCat(place.folder, "/files")));
-  const std::string draft = absl::StrCat(place.database(), ".new");
-  for (const absl::string_view suffix : {"", "-wal", "-journal"}) {
-    const std::string path = absl::StrCat(draft, suffix);
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-      return SystemError(errno, "remove what an earlier call left", path);
-    }
-  }
-  // Without jobs.db there is no job, so what keys there are were made by a call that a crash ended.
-  if (Exists(place.vault)) LETHE_RETURN_IF_ERROR(DestroyAllKeys(place.vault).status());
-  LETHE_RETURN_IF_ERROR(MakeFolder(place.vault));
-  const std::string uid = audit::RandomUid();
-  LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<Kms> kms,
-                         place.kms(KmsUse::kCreate, place.vault, uid));
-  LETHE_RETURN_IF_ERROR(
-      KeyStore::Create(KeysFileOf(place.vault), uid, kms.get(), place.keys).status());
-  LETHE_RETURN_IF_ERROR(SyncFolder(place.vault));
-  LETHE_RETURN_IF_ERROR(SyncFolder(FolderOf(place.vault)));
-  {
-    LETHE_ASSIGN_OR_RETURN(const std::unique_ptr<Database> database,
-                           Database::Open(draft, Database::Mode::kCreate, kJobsIdentity));
-    LETHE_RETURN_IF_ERROR(MakeTables(*database, uid));
-    LETHE_RETURN_IF_ERROR(database->CheckpointTruncate());
-  }
-  if (::renameat2(AT_FDCWD, draft.c_str(), AT_FDCWD, place.database().c_str(), RENAME_NOREPLACE) !=
-      0) {
-    return SystemError(errno, "put it in its place", place.database());
-  }
-  LETHE_RETURN_IF_ERROR(SyncFolder(place.folder));
-  return SyncFolder(FolderOf(place.folder));
-}
-
 JobStore::~JobStore() = default;
-
-absl::StatusOr<JobStore::Opened> JobStore::Open(const Place& place) {
-  LETHE_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
-                         Database::Open(place.database(), Database::Mode::kOpen, kJobsIdentity));
-  LETHE_ASSIGN_OR_RETURN(const std::string check, database->QueryText("PRAGMA integrity_check(1)"));
-  if (check != "ok") {
-    return absl::DataLossError(absl::StrCat(place.database(), ": is damaged", kAdvice));
-  }
-  LETHE_ASSIGN_OR_RETURN(const std::string uid,
-                         database->QueryText("SELECT uid FROM store WHERE id = 1"));
-  absl::StatusOr<std::unique_ptr<Kms>> kms = place.kms(KmsUse::kOpen, place.vault, uid);
-  if (absl::IsNotFound(kms.status())) {
-    return absl::FailedPreconditionError(absl::StrCat(kms.status().message(), kAdvice));
-  }
-  LETHE_RETURN_IF_ERROR(kms.status());
-  Opened opened{.store = std::unique_ptr<JobStore>(new JobStore(place, *std::move(kms))),
-                .jobs = {},
-                .files = {}};
-  JobStore& store = *opened.store;
-  store.database_ = std::move(database);
-  {
-    MutexLock lock(store.keys_mutex_);
-    absl::StatusOr<std::unique_ptr<KeyStore>> keys =
-        KeyStore::Open(KeysFileOf(place.vault), uid, store.kms_.get(), place.keys);
-    if (absl::IsNotFound(keys.status())) {
-      return absl::FailedPreconditionError(absl::StrCat(keys.status().message(), kAdvice));
-    }
-    LETHE_RETURN_IF_ERROR(keys.status());
-    store.keys_ = *std::move(keys);
-    LETHE_RETURN_IF_ERROR(store.keys_->FinishRotation().status());
-    // No certificate names them: they were of no tenant.
-    LETHE_ASSIGN_OR_RETURN(const std::vector<uint32_t> ended, store.keys_->EndedEpochs());
-    if (!ended.empty()) LETHE_RETURN_IF_ERROR(store.keys_->ForgetEndedEpochs(ended.back()));
-  }
-  LETHE_RETURN_IF_ERROR(store.Load(opened));
-  LETHE_RETURN_IF_ERROR(store.DropLost(opened));
-  LETHE_RETURN_IF_ERROR(store.FinishRemovals());
-  LETHE_RETURN_IF_ERROR(store.DestroyUnused(opened));
-  LETHE_RETURN_IF_ERROR(store.RemoveUnknownFiles(opened));
-  return opened;
-}
-
-absl::Status JobStore::Load(Opened& opened) {
-  LETHE_ASSIGN_OR_RETURN(Statement jobs,
-                         database_->Prepare(absl::StrCat(kColumns, "ORDER BY number")));
-  while (true) {
-    LETHE_ASSIGN_OR_RETURN(const bool more, jobs.Step());
-    if (!more) break;
-    opened.jobs.push_back(ReadRecord(jobs));
-  }
-  LETHE_ASSIGN_OR_RETURN(Statement files,
-                         database_->Prepare("SELECT job, sequence, kind, bytes, sha256, step FROM"
-                                            " files ORDER BY job, sequence"));
-  while (true) {
-    LETHE_ASSIGN_OR_RETURN(const bool more, files.Step());
-    if (!more) break;
-    opened.files.push_back({.job = static_cast<uint64_t>(files.ColumnInt(0)),
-                            .sequence = static_cast<uint64_t>(files.ColumnInt(1)),
-                            .kind = static_cast<JobFileKind>(files.ColumnInt(2)),
-                            .bytes = static_cast<uint64_t>(files.ColumnInt(3)),
-                            .sha256 = std::string(files.ColumnText(4)),
-                            .step = static_cast<uint64_t>(files.ColumnInt(5))});
-  }
-  LETHE_ASSIGN_OR_RETURN(const int64_t removals,
-                         database_->QueryInt("SELECT count(*) FROM removals"));
-  removals_pending_ = removals > 0;
-  return absl::OkStatus();
-}
-
-absl::Status JobStore::DropLost(Opened& opened) {
-  std::vector<JobRecord> lost;
-  for (const JobRecord& job : opened.jobs) {
-    MutexLock lock(keys_mutex_);
-    LETHE_ASSIGN_OR_RETURN(const SlotState state, keys_->State(job.slot));
-    if (state != SlotState::kLive) lost.push_back(job);
-  }
-  if (lost.empty()) return absl::OkStatus();
-  opened.lost = lost.size();
-  LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_.get()));
-  for (const JobRecord& job : lost) {
-    for (const char* sql :
-         {"DELETE FROM files WHERE job = ?1", "DELETE FROM jobs WHERE number = ?1"}) {
-      LETHE_ASSIGN_OR_RETURN(Statement remove, database_->Prepare(sql));
-      LETHE_RETURN_IF_ERROR(remove.Int(1, ClampToInt64(job.number)).Run());
-    }
-    std::erase_if(opened.files, [&](const JobFile& file) { return file.job == job.number; });
-    std::erase_if(opened.jobs, [&](const JobRecord& other) { return other.number == job.number; });
-  }
-  return Commit(transaction);
-}
-
-absl::Status JobStore::DestroyUnused(const Opened& opened) {
-  std::set<uint64_t> used;
-  for (const JobRecord& job : opened.jobs) used.insert(job.slot);
-  std::vector<uint64_t> unused;
-  constexpr uint32_t kBatch = 1000;
-  MutexLock lock(keys_mutex_);
-  for (uint64_t after = 0;;) {
-    LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> live, keys_->LiveSlots(after, kBatch));
-    for (const uint64_t slot : live) {
-      if (!used.contains(slot)) unused.push_back(slot);
-    }
-    if (live.size() < kBatch) break;
-    after = live.back();
-  }
-  if (unused.empty()) return absl::OkStatus();
-  return keys_->Destroy(unused).status();
-}
-
-absl::Status JobStore::RemoveUnknownFiles(const Opened& opened) const {
-  std::set<std::string> known;
-  for (const JobFile& file : opened.files) {
-    const auto job = std::find_if(opened.jobs.begin(), opened.jobs.end(),
-                                  [&](const JobRecord& one) { return one.number == file.job; });
-    if (job != opened.jobs.end()) known.insert(FilePath(job->id, file.sequence));
-  }
-  const std::string folder = absl::StrCat(place_.folder, "/files");
-  LETHE_RETURN_IF_ERROR(MakeFolder(folder));
-  std::vector<std::string> unknown;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (!known.contains(it->path().string())) unknown.push_back(it->path().string());
-  }
-  if (error) return SystemError(error.value(), "list it", folder);
-  for (const std::string& path : unknown) {
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-      return SystemError(errno, "remove what no job has", path);
-    }
-  }
-  return absl::OkStatus();
-}
 
 std::string JobStore::FilePath(const std::string& job_id, uint64_t sequence) const {
   return absl::StrCat(place_.folder, "/files/", job_id, "-", sequence);
@@ -369,9 +134,9 @@ absl::Status JobStore::Write(const JobRecord& record) {
   return absl::NotFoundError("job: there is none of this number");
 }
 
-absl::Status JobStore::Update(const JobRecord& record) {
+absl::Status JobStore::Update(std::span<const JobRecord> records) {
   LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_.get()));
-  LETHE_RETURN_IF_ERROR(Write(record));
+  for (const JobRecord& record : records) LETHE_RETURN_IF_ERROR(Write(record));
   return Commit(transaction);
 }
 
@@ -406,20 +171,29 @@ absl::StatusOr<std::vector<uint64_t>> JobStore::Snapshot(uint64_t number) {
   return absl::DataLossError("a stored snapshot is not what was written");
 }
 
-absl::StatusOr<bool> JobStore::SnapshotHolds(uint64_t number, std::span<const uint64_t> handles) {
-  LETHE_ASSIGN_OR_RETURN(Statement select,
-                         database_->Prepare("SELECT snapshot FROM jobs WHERE number = ?1"));
-  LETHE_ASSIGN_OR_RETURN(const bool found, select.Int(1, ClampToInt64(number)).Step());
-  if (!found) return absl::NotFoundError("job: there is none of this number");
-  bool holds = false;
-  auto next = handles.begin();
-  LETHE_RETURN_IF_ERROR(VisitRanges(select.ColumnBlob(0), [&](const Range& range) {
-    next = std::lower_bound(next, handles.end(), range.first);
-    if (next == handles.end()) return false;
-    holds = *next <= range.last;
-    return !holds;
-  }));
-  return holds;
+std::vector<JobStore::Holding> JobStore::SnapshotsThatHold(std::span<const uint64_t> numbers,
+                                                           std::span<const uint64_t> handles) {
+  std::vector<Holding> result(numbers.size(), Holding::kUnknown);
+  absl::StatusOr<Statement> select =
+      database_->Prepare("SELECT snapshot, handles FROM jobs WHERE number = ?1");
+  if (!select.ok()) return result;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    select->Reset();
+    const absl::StatusOr<bool> found = select->Int(1, ClampToInt64(numbers[i])).Step();
+    if (!found.ok() || !*found) continue;
+    bool holds = false;
+    uint64_t seen = 0;
+    auto next = handles.begin();
+    const absl::Status read = VisitRanges(select->ColumnBlob(0), [&](const Range& range) {
+      seen += range.last - range.first + 1;
+      next = std::lower_bound(next, handles.end(), range.first);
+      holds = next != handles.end() && *next <= range.last;
+      return !holds;
+    });
+    const bool whole = read.ok() && seen == static_cast<uint64_t>(select->ColumnInt(1));
+    if (holds || whole) result[i] = holds ? Holding::kYes : Holding::kNo;
+  }
+  return result;
 }
 
 absl::Status JobStore::UpdateWithFile(const JobRecord& record,
@@ -463,29 +237,33 @@ absl::Status JobStore::ListRemoval(const JobRecord& record, uint64_t before) {
       .Run();
 }
 
-absl::Status JobStore::UpdateWithout(std::span<JobRecord> records) {
+absl::Status JobStore::UpdateWithout(std::span<JobRecord> records,
+                                     absl::FunctionRef<absl::Status(size_t index)> finish) {
   if (records.empty()) return absl::OkStatus();
   uint64_t fresh = 0;
   {
     MutexLock lock(keys_mutex_);
     LETHE_ASSIGN_OR_RETURN(fresh, keys_->Allocate(records.size()));
   }
+  const std::vector<JobRecord> before(records.begin(), records.end());
+  for (size_t i = 0; i < records.size(); ++i) {
+    records[i].slot = fresh + i;
+    LETHE_RETURN_IF_ERROR(finish(i));
+  }
   LETHE_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database_.get()));
-  for (const JobRecord& record : records) {
-    LETHE_RETURN_IF_ERROR(ListRemoval(record, record.next_file));
-    LETHE_RETURN_IF_ERROR(Write(record));
+  for (size_t i = 0; i < records.size(); ++i) {
+    LETHE_RETURN_IF_ERROR(ListRemoval(before[i], before[i].next_file));
+    LETHE_RETURN_IF_ERROR(Write(records[i]));
+    const int64_t number = ClampToInt64(records[i].number);
     LETHE_ASSIGN_OR_RETURN(
         Statement change,
         database_->Prepare("UPDATE jobs SET snapshot = NULL, slot = ?2 WHERE number = ?1"));
-    const uint64_t slot = fresh + static_cast<uint64_t>(&record - records.data());
-    LETHE_RETURN_IF_ERROR(
-        change.Int(1, ClampToInt64(record.number)).Int(2, ClampToInt64(slot)).Run());
+    LETHE_RETURN_IF_ERROR(change.Int(1, number).Int(2, ClampToInt64(records[i].slot)).Run());
     LETHE_ASSIGN_OR_RETURN(Statement remove,
                            database_->Prepare("DELETE FROM files WHERE job = ?1"));
-    LETHE_RETURN_IF_ERROR(remove.Int(1, ClampToInt64(record.number)).Run());
+    LETHE_RETURN_IF_ERROR(remove.Int(1, number).Run());
   }
   LETHE_RETURN_IF_ERROR(Commit(transaction));
-  for (JobRecord& record : records) record.slot = fresh++;
   removals_pending_ = true;
   return absl::OkStatus();
 }
@@ -564,14 +342,21 @@ void JobStore::RemoveFile(const std::string& job_id, uint64_t sequence) {
   (void)::unlink(FilePath(job_id, sequence).c_str());
 }
 
+absl::Status JobStore::WithKey(uint64_t slot,
+                               uint64_t prior_seals,
+                               absl::FunctionRef<absl::Status(SealingKey& key)> use) {
+  MutexLock lock(keys_mutex_);
+  if (keys_ == nullptr) return absl::UnavailableError("the file of jobs was closed");
+  return keys_->WithKey(slot, prior_seals, use);
+}
+
 absl::StatusOr<std::unique_ptr<JobFileWriter>> JobStore::NewFile(const JobRecord& record,
                                                                  uint64_t sequence,
                                                                  uint64_t prior_seals) {
   return JobFileWriter::Open({.job_id = record.id, .sequence = sequence}, place_.new_path(),
                              FilePath(record.id, sequence),
                              [this, slot = record.slot, prior_seals](auto use) -> absl::Status {
-                               MutexLock lock(keys_mutex_);
-                               return keys_->WithKey(slot, prior_seals, use);
+                               return WithKey(slot, prior_seals, use);
                              });
 }
 
@@ -582,12 +367,40 @@ absl::Status JobStore::ReadFile(const JobRecord& record,
       {.job_id = record.id, .sequence = file.sequence}, FilePath(record.id, file.sequence),
       file.bytes, file.sha256,
       [this, slot = record.slot](auto use) -> absl::Status {
-        MutexLock lock(keys_mutex_);
-        const absl::Status status = keys_->WithKey(slot, 0, use);
+        const absl::Status status = WithKey(slot, 0, use);
         return absl::IsFailedPrecondition(status) ? absl::NotFoundError("job: it was deleted")
                                                   : status;
       },
       give);
+}
+
+absl::StatusOr<std::string> JobStore::SealText(const JobRecord& record,
+                                               uint64_t prior_seals,
+                                               absl::string_view text) {
+  std::string sealed;
+  const absl::Status done = WithKey(record.slot, prior_seals, [&](SealingKey& key) -> absl::Status {
+    LETHE_ASSIGN_OR_RETURN(sealed, key.Seal(TextContextOf(record), text));
+    return absl::OkStatus();
+  });
+  LETHE_RETURN_IF_ERROR(done);
+  return sealed;
+}
+
+absl::StatusOr<std::string> JobStore::OpenText(const JobRecord& record, absl::string_view sealed) {
+  std::string text;
+  const absl::Status done = WithKey(record.slot, 0, [&](SealingKey& key) -> absl::Status {
+    LETHE_ASSIGN_OR_RETURN(text, key.Open(TextContextOf(record), sealed));
+    return absl::OkStatus();
+  });
+  LETHE_RETURN_IF_ERROR(done);
+  return text;
+}
+
+void JobStore::Close() {
+  database_.reset();
+  MutexLock lock(keys_mutex_);
+  keys_.reset();
+  kms_.reset();
 }
 
 absl::Status JobStore::Health() const {

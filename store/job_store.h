@@ -2,10 +2,12 @@
 //
 //   <folder>/jobs.db           a row a job, a row a file
 //   <folder>/files/<id>-<n>    checkpoints and artefacts, sealed (job_file.h)
+//   <folder>/unfinished        there while Create is at work
 //   <vault>/keys.db, kek/      a key a job, apart from the data, as those of rows
 //   (vault/key_store.h)
 //
-// Nothing personal stands in jobs.db: numbers, times, names of tenants and memories, handles.
+// What stands in the clear in jobs.db is opaque here, but for numbers, handles and names of files;
+// texts that may be personal are to be sealed first (SealText).
 //
 // Ensures: a change is one transaction, and OK means durable. A file counts once its row is there,
 // which comes after its bytes. What is removed ends in two steps: the rows go and the key is
@@ -17,8 +19,8 @@
 // Errors: those of store/sqlite.h, the indeterminate COMMIT among them, after which the object is
 // to be opened again; FAILED_PRECONDITION and DATA_LOSS with what to do for files that do not
 // belong together; RESOURCE_EXHAUSTED for a full disk. Messages name files and numbers alone.
-// Threads: compatible, but for files (NewFile, ReadFile and what they return), which may be used
-// beside everything else.
+// Threads: compatible, but for files and texts (NewFile, ReadFile and what they return, SealText,
+// OpenText), which may be used beside everything else.
 #ifndef LETHE_STORE_JOB_STORE_H_
 #define LETHE_STORE_JOB_STORE_H_
 
@@ -100,10 +102,15 @@ class JobStore {
     std::vector<JobRecord> jobs;  // in the order of numbers
     std::vector<JobFile> files;   // in the order of jobs and sequences
     uint64_t lost = 0;            // jobs whose key is gone
+    // OK, or what could not be done now of what a crash left; another opening tries again.
+    absl::Status tidied;
   };
 
-  static bool IsThere(const Place& place);
-  // Makes what Open opens. Durable on return. What a crash in an earlier call left is made anew.
+  // Whether there is something to open. An error where nobody can tell, and where jobs.db is there
+  // without its keys or the other way round: nothing may be made in its place then.
+  static absl::StatusOr<bool> IsThere(const Place& place);
+  // Makes what Open opens; requires that nothing is there. Durable on return. What a crash in an
+  // earlier call left is made anew.
   static absl::Status Create(const Place& place);
   static absl::StatusOr<Opened> Open(const Place& place);
   ~JobStore();
@@ -113,13 +120,15 @@ class JobStore {
   // Makes the job's key. Returns the record as stored. ALREADY_EXISTS for an id or a request key
   // that is there.
   absl::StatusOr<JobRecord> Create(JobRecord record);
-  // What is not constant of it.
-  absl::Status Update(const JobRecord& record);
+  // What is not constant of them.
+  absl::Status Update(std::span<const JobRecord> records);
   // Likewise, with the handles of its snapshot: an ascending list, which is kept as ranges.
   absl::Status UpdateWithSnapshot(const JobRecord& record, std::span<const uint64_t> handles);
   absl::StatusOr<std::vector<uint64_t>> Snapshot(uint64_t number);
-  // Whether one of these (increasing) is in the snapshot.
-  absl::StatusOr<bool> SnapshotHolds(uint64_t number, std::span<const uint64_t> handles);
+  // Whether one of these handles (increasing) is in the snapshot of each of these jobs.
+  enum class Holding : uint8_t { kNo, kYes, kUnknown };  // it could not be read
+  std::vector<Holding> SnapshotsThatHold(std::span<const uint64_t> numbers,
+                                         std::span<const uint64_t> handles);
   // Likewise, with a file that NewFile wrote and Commit put in its place; the rows of `replaced`
   // go, and their files with RemoveFile.
   absl::Status UpdateWithFile(const JobRecord& record,
@@ -128,8 +137,10 @@ class JobStore {
   // The row of a file that turned out not to be what it says.
   absl::Status DropFile(uint64_t job, uint64_t sequence);
   // Likewise of each of them, without snapshot and without any file, and with another key, which
-  // the record then names; the old one is listed, for FinishRemovals.
-  absl::Status UpdateWithout(std::span<JobRecord> records);
+  // the record then names; the old one is listed, for FinishRemovals. `finish` is called for each
+  // of them once it names its new key, before anything is written.
+  absl::Status UpdateWithout(std::span<JobRecord> records,
+                             absl::FunctionRef<absl::Status(size_t index)> finish);
   // The first step of their end.
   absl::Status Remove(std::span<const JobRecord> records);
   // The second. Idempotent; nothing to do where no key is listed.
@@ -148,27 +159,47 @@ class JobStore {
                         const JobFile& file,
                         absl::FunctionRef<absl::Status(absl::string_view piece)> give);
 
+  // Under the key of the job.
+  absl::StatusOr<std::string> SealText(const JobRecord& record,
+                                       uint64_t prior_seals,
+                                       absl::string_view text);
+  // DATA_LOSS for what SealText did not make.
+  absl::StatusOr<std::string> OpenText(const JobRecord& record, absl::string_view sealed);
+
+  // Gives the files up, so that they can be opened again, also while files of jobs are written and
+  // read: those fail with UNAVAILABLE from now on. Nothing else may be called any more.
+  void Close();
+
   // OK, or why it must be opened again.
   absl::Status Health() const;
   // Empties the write-ahead log.
   absl::Status Checkpoint();
 
  private:
-  JobStore(Place place, std::unique_ptr<Kms> kms)
-      : place_(std::move(place)), kms_(std::move(kms)) {}
+  explicit JobStore(Place place) : place_(std::move(place)) {}
+  absl::Status OpenKeys(const std::string& uid);
   absl::Status Load(Opened& opened);
-  absl::Status DropLost(Opened& opened);
+  // Takes the jobs whose key is gone out of what was loaded.
+  absl::StatusOr<std::vector<uint64_t>> FindLost(Opened& opened);
+  // What a crash left.
+  absl::Status Tidy(const Opened& opened, std::span<const uint64_t> lost);
+  absl::Status FinishRotation();
+  absl::Status RemoveRows(std::span<const uint64_t> numbers);
   absl::Status DestroyUnused(const Opened& opened);
   absl::Status RemoveUnknownFiles(const Opened& opened) const;
   absl::Status Write(const JobRecord& record);
   absl::Status ListRemoval(const JobRecord& record, uint64_t before);
   absl::Status Commit(Transaction& transaction);
+  absl::Status WithKey(uint64_t slot,
+                       uint64_t prior_seals,
+                       absl::FunctionRef<absl::Status(SealingKey& key)> use);
   std::string FilePath(const std::string& job_id, uint64_t sequence) const;
 
   const Place place_;
-  const std::unique_ptr<Kms> kms_;
   std::unique_ptr<Database> database_;
   mutable Mutex keys_mutex_;
+  std::unique_ptr<Kms> kms_ ABSL_GUARDED_BY(keys_mutex_);
+  // Null once it is closed.
   std::unique_ptr<KeyStore> keys_ ABSL_GUARDED_BY(keys_mutex_);
   std::atomic<bool> removals_pending_{false};
 };

@@ -161,20 +161,38 @@ void AddTenants(const service::ServiceStats& stats, bool by_name, Families& out)
              certificates);
 }
 
-void AddDisk(const service::ServiceStats& stats, Families& out) {
+void AddJobs(const service::JobCounts& counts, Families& out) {
   std::vector<Families::Sample> jobs;
-  for (size_t i = 0; i < stats.jobs.jobs.size(); ++i) {
+  for (size_t i = 0; i < counts.jobs.size(); ++i) {
     const auto state = service::JobStateName(static_cast<service::JobState>(i + 1));
-    jobs.push_back({{{"state", std::string(state)}}, Number(stats.jobs.jobs[i])});
+    jobs.push_back({{{"state", std::string(state)}}, Number(counts.jobs[i])});
   }
   out.Gauges("lethe_jobs", "Training jobs that the server keeps.", jobs);
+  out.Gauge("lethe_jobs_usable",
+            "0 while the file of jobs cannot be used; jobs are refused, erasures go on.",
+            counts.usable ? 1 : 0);
+  out.Gauge("lethe_jobs_oldest_queued_seconds",
+            "How long the job waits that has waited longest for a worker.",
+            counts.oldest_queued_seconds);
   out.Gauge("lethe_job_files_bytes", "Content of checkpoints and artefacts.",
-            Number(stats.jobs.file_bytes));
+            Number(counts.file_bytes));
   out.Counter("lethe_job_attempts_total", "Jobs that were given to a worker, each time anew.",
-              Number(stats.jobs.leases));
+              Number(counts.leases));
   out.Counter("lethe_job_leases_lost_total",
               "Leases whose time was over before the worker ended them.",
-              Number(stats.jobs.leases_lost));
+              Number(counts.leases_lost));
+  std::vector<Families::Sample> failed;
+  for (size_t i = 0; i < counts.failed.size(); ++i) {
+    const auto reason = service::JobFailureName(static_cast<service::JobFailure>(i + 1));
+    failed.push_back({{{"reason", std::string(reason)}}, Number(counts.failed[i])});
+  }
+  out.Counters("lethe_jobs_failed_total", "Jobs that were given up.", failed);
+  out.Counter("lethe_job_erasures_untold_total",
+              "Erasures that the jobs, or some of them, could not be told in time.",
+              Number(counts.erasures_untold));
+}
+
+void AddDisk(const service::ServiceStats& stats, Families& out) {
   const service::Ballast::State& ballast = stats.ballast;
   out.Gauge("lethe_writes_in_progress", "Changes that run or wait for their tenant.", stats.writes);
   out.Gauge("lethe_writes_limit", "Changes that may do so at a time.", stats.max_writes);
@@ -345,6 +363,7 @@ std::string Metrics::Text() const {
             Micros(impl_->reload_micros.load()));
   const service::ServiceStats stats = impl_->service->Stats(impl_->options.tenants);
   AddTenants(stats, impl_->options.tenants > 0, out);
+  AddJobs(stats.jobs, out);
   AddDisk(stats, out);
   AddErasures(impl_->service->ErasureCounts(), out);
   AddCounters(impl_->service->counters(), out);

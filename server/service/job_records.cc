@@ -1,6 +1,7 @@
 #include "server/service/job_records.h"
 
 #include <bit>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr uint8_t kSpecVersion = 1;
 constexpr uint8_t kFactsVersion = 1;
+constexpr uint8_t kTextsVersion = 1;
 constexpr int kMaxDepth = 16;
 
 void AppendTime(std::string& out, int64_t micros) {
@@ -53,7 +55,42 @@ absl::StatusOr<JobSpec> DecodeJobSpec(absl::string_view blob) {
   return spec;
 }
 
-std::string EncodeJobFacts(const JobFacts& facts) {
+absl::string_view JobFailureName(JobFailure failure) {
+  switch (failure) {
+    case JobFailure::kNone:
+      return "";
+    case JobFailure::kWorkerLost:
+      return "worker_lost";
+    case JobFailure::kWorkerError:
+      return "worker_error";
+    case JobFailure::kBadInput:
+      return "bad_input";
+    case JobFailure::kMemoryGone:
+      return "memory_gone";
+  }
+  return "";
+}
+
+std::string EncodeJobTexts(const JobFacts& facts) {
+  if (facts.failure_message.empty() && facts.manifest.empty()) return {};
+  std::string out;
+  AppendByte(out, kTextsVersion);
+  AppendText(out, facts.failure_message);
+  AppendText(out, facts.manifest);
+  return out;
+}
+
+absl::Status DecodeJobTexts(absl::string_view blob, JobFacts& facts) {
+  BlobReader reader(blob);
+  std::string message = reader.Text();
+  std::string manifest = reader.Text();
+  if (!reader.AtEnd(kTextsVersion)) return DamagedBlob("text of a job");
+  facts.failure_message = std::move(message);
+  facts.manifest = std::move(manifest);
+  return absl::OkStatus();
+}
+
+std::string EncodeJobFacts(const JobFacts& facts, absl::string_view sealed_texts) {
   std::string out;
   AppendByte(out, kFactsVersion);
   AppendTime(out, facts.submit_micros);
@@ -65,23 +102,23 @@ std::string EncodeJobFacts(const JobFacts& facts) {
   audit::AppendU32(out, facts.restarts);
   audit::AppendU64(out, facts.checkpoints);
   AppendByte(out, static_cast<uint8_t>((facts.cancel ? 1 : 0) | (facts.erased_since ? 2 : 0) |
-                                       (facts.snapshot ? 4 : 0)));
+                                       (facts.snapshot ? 4 : 0) | (facts.from_worker ? 8 : 0)));
   AppendText(out, facts.worker);
   AppendByte(out, static_cast<uint8_t>(facts.failure));
-  AppendText(out, facts.failure_message);
   audit::AppendU64(out, facts.progress.step);
   audit::AppendU64(out, facts.progress.steps);
   for (const double value : {facts.progress.loss, facts.progress.tokens_per_second,
                              facts.progress.mask_churn, facts.progress.seconds_left}) {
     AppendDouble(out, value);
   }
-  AppendText(out, facts.manifest);
+  AppendText(out, sealed_texts);
   return out;
 }
 
-absl::StatusOr<JobFacts> DecodeJobFacts(absl::string_view blob) {
+absl::StatusOr<StoredJobFacts> DecodeJobFacts(absl::string_view blob) {
   BlobReader reader(blob);
-  JobFacts facts;
+  StoredJobFacts stored;
+  JobFacts& facts = stored.facts;
   facts.submit_micros = ReadTime(reader);
   facts.begin_micros = ReadTime(reader);
   facts.end_micros = ReadTime(reader);
@@ -94,22 +131,34 @@ absl::StatusOr<JobFacts> DecodeJobFacts(absl::string_view blob) {
   facts.cancel = (flags & 1) != 0;
   facts.erased_since = (flags & 2) != 0;
   facts.snapshot = (flags & 4) != 0;
+  facts.from_worker = (flags & 8) != 0;
   facts.worker = reader.Text();
   const uint8_t failure = reader.Byte();
   facts.failure = static_cast<JobFailure>(failure);
-  facts.failure_message = reader.Text();
   facts.progress.step = reader.U64();
   facts.progress.steps = reader.U64();
   facts.progress.loss = reader.Double();
   facts.progress.tokens_per_second = reader.Double();
   facts.progress.mask_churn = reader.Double();
   facts.progress.seconds_left = reader.Double();
-  facts.manifest = reader.Text();
-  if (!reader.AtEnd(kFactsVersion) || flags > 7 ||
+  stored.sealed_texts = reader.Text();
+  if (!reader.AtEnd(kFactsVersion) || flags > 15 ||
       failure > static_cast<uint8_t>(JobFailure::kMemoryGone)) {
     return DamagedBlob("job");
   }
-  return facts;
+  return stored;
+}
+
+ManifestFacts LongestManifestFacts() {
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  return {.job = std::string(32, 'f'),
+          .memory_uid = std::string(32, 'f'),
+          .sha256 = std::string(64, 'f'),
+          .bytes = kMost,
+          .tokens = kMost,
+          .restarts = std::numeric_limits<uint32_t>::max(),
+          .leases = std::numeric_limits<uint32_t>::max(),
+          .end_time = std::string(64, '0')};
 }
 
 absl::StatusOr<std::string> MakeManifest(const JobSpec& spec,
@@ -149,7 +198,13 @@ absl::StatusOr<std::string> MakeManifest(const JobSpec& spec,
   json["restarts"] = facts.restarts;
   json["end_time"] = facts.end_time;
   json["worker"] = part;
-  return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  // Numbers and characters can be longer as they are written here than they came.
+  for (const int indent : {2, -1}) {
+    std::string text = json.dump(indent, ' ', /*ensure_ascii=*/false);
+    if (text.size() <= kMaxWholeManifestBytes) return text;
+  }
+  return FieldError("manifest", absl::StrCat("would take more than ", kMaxWholeManifestBytes,
+                                             " bytes as it is kept, with what the server adds"));
 }
 
 }  // namespace lethe::service

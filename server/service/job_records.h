@@ -1,5 +1,6 @@
 // The bytes of what the store keeps of a job (store::JobRecord): what it is, which is constant, and
-// how it stands. Nothing personal is in either.
+// how it stands. Texts that a worker wrote are among the bytes of EncodeJobTexts alone, which are
+// kept sealed under the key of the job; the rest is numbers, times and names.
 //
 // A blob that these functions would not have written is DATA_LOSS. Threads: functions without
 // state. Cost: linear.
@@ -38,13 +39,23 @@ struct JobFacts {
   bool snapshot = false;  // was taken; it may be empty
   std::string worker;
   JobFailure failure = JobFailure::kNone;
-  std::string failure_message;
+  bool from_worker = false;  // failure_message is
   JobProgress progress;
+  // The texts.
+  std::string failure_message;
   std::string manifest;  // of the artefact
   bool operator==(const JobFacts&) const = default;
 };
-std::string EncodeJobFacts(const JobFacts& facts);
-absl::StatusOr<JobFacts> DecodeJobFacts(absl::string_view blob);
+// Empty where there are none.
+std::string EncodeJobTexts(const JobFacts& facts);
+absl::Status DecodeJobTexts(absl::string_view blob, JobFacts& facts);
+// All but the texts, which are given sealed.
+struct StoredJobFacts {
+  JobFacts facts;
+  std::string sealed_texts;
+};
+std::string EncodeJobFacts(const JobFacts& facts, absl::string_view sealed_texts);
+absl::StatusOr<StoredJobFacts> DecodeJobFacts(absl::string_view blob);
 
 // What stands in the manifest of an artefact beside the worker's own part.
 struct ManifestFacts {
@@ -57,8 +68,10 @@ struct ManifestFacts {
   uint32_t leases = 0;
   std::string end_time;
 };
+// As long as they can be.
+ManifestFacts LongestManifestFacts();
 // JSON. INVALID_ARGUMENT names "manifest" for a worker's part that is no JSON object of at most
-// kMaxManifestBytes and 16 levels.
+// kMaxManifestBytes and 16 levels, and for a whole of more than kMaxWholeManifestBytes.
 absl::StatusOr<std::string> MakeManifest(const JobSpec& spec,
                                          const ManifestFacts& facts,
                                          absl::string_view worker);

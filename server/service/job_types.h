@@ -15,12 +15,12 @@
 
 namespace lethe::service {
 
-inline constexpr size_t kMaxGrid = 64;             // values of a sweep
-inline constexpr size_t kMaxWorkerNameBytes = 64;  // [A-Za-z0-9._:-]
-inline constexpr size_t kMaxFailureBytes = 1024;
-inline constexpr size_t kMaxManifestBytes = size_t{16} << 10;  // the worker's part
-inline constexpr size_t kMaxOpenJobs = 1000;                   // of a tenant, whatever its quota
-inline constexpr size_t kMaxKeptJobs = 10'000;                 // of a tenant, ended ones included
+inline constexpr size_t kMaxGrid = 64;                              // values of a sweep
+inline constexpr size_t kMaxWorkerNameBytes = 64;                   // [A-Za-z0-9._:-]
+inline constexpr size_t kMaxManifestBytes = size_t{16} << 10;       // the worker's part
+inline constexpr size_t kMaxWholeManifestBytes = size_t{48} << 10;  // as it is kept
+inline constexpr size_t kMaxOpenJobs = 1000;    // of a tenant, whatever its quota
+inline constexpr size_t kMaxKeptJobs = 10'000;  // of a tenant, ended ones included
 
 // Numbered as in proto/lethe/v1, as all here.
 enum class JobKind : uint8_t { kCalibrate = 1, kTrainEncoder = 2, kTrainLm = 3 };
@@ -118,6 +118,9 @@ enum class JobFailure : uint8_t {
   kBadInput = 3,     // tokens and configuration do not go together; another try is of no use
   kMemoryGone = 4,   // deleted since the job was submitted
 };
+inline constexpr size_t kJobFailures = 4;  // without kNone
+// "worker_lost", ...; empty for kNone.
+absl::string_view JobFailureName(JobFailure failure);
 
 struct JobArtefact {
   uint64_t bytes = 0;

@@ -1,4 +1,4 @@
-// Jobs: the file, and changes of state.
+// Jobs: changes of state.
 #include "server/service/jobs.h"
 
 #include <algorithm>
@@ -7,15 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/check.h"
-#include "core/base/disk_full.h"
 #include "core/base/status_macros.h"
 
 namespace lethe::service {
 namespace {
-
-// Who waits looks in between whether he is still waited for.
-constexpr absl::Duration kLongestNap = absl::Milliseconds(200);
 
 // From a counter, so that a test can tell it: jobs that were lost together do not come back
 // together.
@@ -32,99 +27,6 @@ JobState Jobs::Job::state() const {
   const auto stored = static_cast<JobState>(record.state);
   return stored == JobState::kLeased && running ? JobState::kRunning : stored;
 }
-
-Jobs::Jobs(Options options) : options_(std::move(options)) { LETHE_CHECK(options_.log != nullptr); }
-
-Jobs::~Jobs() = default;
-
-absl::StatusOr<std::unique_ptr<Jobs>> Jobs::Open(Options options) {
-  std::unique_ptr<Jobs> jobs(new Jobs(std::move(options)));
-  MutexLock lock(jobs->mutex_);
-  LETHE_RETURN_IF_ERROR(jobs->Reopen());
-  return jobs;
-}
-
-// --- The file
-
-absl::Status Jobs::Reopen() {
-  if (!store::JobStore::IsThere(options_.place)) return absl::OkStatus();
-  LETHE_ASSIGN_OR_RETURN(store::JobStore::Opened opened, store::JobStore::Open(options_.place));
-  if (opened.lost > 0) {
-    options_.log->Write(LogLevel::kError, "jobs_without_keys",
-                        {{"jobs", static_cast<int64_t>(opened.lost)}});
-  }
-  const std::map<uint64_t, Job> before = std::exchange(jobs_, {});
-  return Adopt(std::move(opened), before);
-}
-
-absl::Status Jobs::Adopt(store::JobStore::Opened opened, const std::map<uint64_t, Job>& before) {
-  by_id_.clear();
-  of_tenant_.clear();
-  open_.clear();
-  for (store::JobRecord& record : opened.jobs) {
-    Job job;
-    const absl::StatusOr<JobSpec> spec = DecodeJobSpec(record.spec);
-    const absl::StatusOr<JobFacts> facts = DecodeJobFacts(record.facts);
-    const bool known = record.state >= static_cast<int>(JobState::kQueued) &&
-                       record.state <= static_cast<int>(JobState::kCancelled);
-    if (!spec.ok() || !facts.ok() || !known) {
-      return absl::DataLossError(
-          absl::StrCat(options_.place.database(),
-                       ": a job in it is not what was written; put it and the folder"
-                       " jobs of the vault back from copies of the same time, or move both away"));
-    }
-    job.spec = *spec;
-    job.facts = *facts;
-    job.progress = facts->progress;
-    job.lease_until = options_.now() + options_.limits.lease;
-    job.record = std::move(record);
-    if (const auto old = before.find(job.record.number); old != before.end()) {
-      job.version = old->second.version + 1;
-      if (old->second.record.lease == job.record.lease) {
-        job.running = old->second.running;
-        job.lease_until = old->second.lease_until;
-        job.progress = old->second.progress;
-      }
-    }
-    Index(job);
-    jobs_.emplace(job.record.number, std::move(job));
-  }
-  for (store::JobFile& file : opened.files) {
-    const auto job = jobs_.find(file.job);
-    if (job != jobs_.end()) job->second.files.push_back(std::move(file));
-  }
-  store_ = std::move(opened.store);
-  changed_.notify_all();
-  return absl::OkStatus();
-}
-
-absl::Status Jobs::Ready() {
-  if (store_ != nullptr && !store_->Health().ok()) {
-    options_.log->Write(LogLevel::kWarning, "jobs_reopened", {});
-    store_.reset();
-  }
-  if (store_ == nullptr) {
-    if (const absl::Status status = Reopen(); !status.ok()) return Failed(status);
-  }
-  Sweep(options_.now());
-  return absl::OkStatus();
-}
-
-absl::Status Jobs::Failed(const absl::Status& status) {
-  options_.log->Write(
-      LogLevel::kError, "jobs_failed",
-      {{"code", static_cast<int64_t>(status.code())}, {"message", std::string(status.message())}});
-  if (IsDiskFull(status) || absl::IsResourceExhausted(status)) {
-    const absl::Status full =
-        absl::ResourceExhaustedError("the disk or a quota is full; nothing was changed");
-    return IsDiskFull(status) ? MarkDiskFull(full) : full;
-  }
-  return absl::UnavailableError(
-      "the file of jobs could not be written or read; the server's log says why; send the same"
-      " request again");
-}
-
-// --- Changes
 
 void Jobs::SetState(Change& change, JobState state) const {
   change.record.state = static_cast<int>(state);
@@ -147,20 +49,45 @@ void Jobs::SetQueued(Change& change, absl::Duration pause) const {
   change.facts.not_before_micros = absl::ToUnixMicros(options_.now() + pause);
 }
 
-absl::Status Jobs::Put(Job& job, Change change) {
-  change.record.facts = EncodeJobFacts(change.facts);
-  if (const absl::Status status = store_->Update(change.record); !status.ok()) {
-    return Failed(status);
+uint64_t Jobs::SealsOf(const Change& change) const {
+  // As if each file had been as large as one may be, and each lease had changed the job often.
+  const uint64_t pieces = options_.limits.max_file_bytes / store::kJobPieceBytes + 2;
+  return change.record.next_file * pieces + uint64_t{change.facts.leases} * 16 + 16;
+}
+
+absl::Status Jobs::Encode(Change& change) {
+  std::string sealed;
+  if (const std::string texts = EncodeJobTexts(change.facts); !texts.empty()) {
+    LETHE_ASSIGN_OR_RETURN(sealed, store_->SealText(change.record, SealsOf(change), texts));
   }
-  Take(job, std::move(change));
+  change.record.facts = EncodeJobFacts(change.facts, sealed);
+  return absl::OkStatus();
+}
+
+absl::Status Jobs::Put(Job& job, Change change) {
+  Job* const one = &job;
+  return PutAll({&one, 1}, {std::move(change)});
+}
+
+absl::Status Jobs::PutAll(std::span<Job* const> jobs, std::vector<Change> changes) {
+  std::vector<store::JobRecord> records;
+  for (Change& change : changes) {
+    if (const absl::Status status = Encode(change); !status.ok()) return Failed(status);
+    records.push_back(change.record);
+  }
+  if (const absl::Status status = store_->Update(records); !status.ok()) return Failed(status);
+  for (size_t i = 0; i < jobs.size(); ++i) Take(*jobs[i], std::move(changes[i]));
   return absl::OkStatus();
 }
 
 absl::Status Jobs::End(Job& job, Change change, JobState state) {
   SetState(change, state);
+  const JobFailure failure = change.facts.failure;
   Job* const one = &job;
-  if (!job.files.empty() || job.facts.snapshot) return Drop({&one, 1}, {std::move(change)});
-  return Put(job, std::move(change));
+  LETHE_RETURN_IF_ERROR(HasRead(job) ? Drop({&one, 1}, {std::move(change)})
+                                     : PutAll({&one, 1}, {std::move(change)}));
+  if (state == JobState::kFailed) ++failed_[static_cast<size_t>(failure) - 1];
+  return absl::OkStatus();
 }
 
 absl::Status Jobs::Drop(std::span<Job* const> jobs, std::vector<Change> changes) {
@@ -169,24 +96,30 @@ absl::Status Jobs::Drop(std::span<Job* const> jobs, std::vector<Change> changes)
     change.record.first_handle = change.record.last_handle = change.record.handles = 0;
     change.facts.snapshot = false;
     change.facts.checkpoints = 0;
-    change.record.facts = EncodeJobFacts(change.facts);
     records.push_back(change.record);
   }
-  if (const absl::Status status = store_->UpdateWithout(records); !status.ok()) {
-    return Failed(status);
-  }
+  const absl::Status status =
+      store_->UpdateWithout(records, [&](size_t i) ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::Status {
+        changes[i].record.slot = records[i].slot;
+        LETHE_RETURN_IF_ERROR(Encode(changes[i]));
+        records[i].facts = changes[i].record.facts;
+        return absl::OkStatus();
+      });
+  if (!status.ok()) return Failed(status);
   for (size_t i = 0; i < jobs.size(); ++i) {
-    changes[i].record = records[i];
     jobs[i]->files.clear();
     Take(*jobs[i], std::move(changes[i]));
   }
-  const absl::Status finished = store_->FinishRemovals();
-  return finished.ok() ? finished : Failed(finished);
+  // They have started over, or ended, whether their old keys can be destroyed now or later.
+  TryRemovals();
+  return absl::OkStatus();
 }
 
 void Jobs::Take(Job& job, Change change) {
   if (job.record.lease != change.record.lease) job.running = false;
   job.record = std::move(change.record);
+  // Made anew with the next change.
+  job.record.facts.clear();
   job.facts = std::move(change.facts);
   ++job.version;
   Index(job);
@@ -195,7 +128,10 @@ void Jobs::Take(Job& job, Change change) {
 
 void Jobs::Index(const Job& job) {
   by_id_[job.record.id] = job.record.number;
-  of_tenant_[job.record.tenant_uid].insert(job.record.number);
+  if (of_tenant_[job.record.tenant_uid].insert(job.record.number).second) {
+    MutexLock lock(tenants_mutex_);
+    tenants_.insert(job.record.tenant_uid);
+  }
   if (HasEnded(job.state())) {
     open_.erase(job.record.number);
   } else {
@@ -212,13 +148,16 @@ void Jobs::Forget(const std::string& id) {
   const auto job = jobs_.find(number);
   const auto tenant = of_tenant_.find(job->second.record.tenant_uid);
   tenant->second.erase(number);
-  if (tenant->second.empty()) of_tenant_.erase(tenant);
+  if (tenant->second.empty()) {
+    MutexLock lock(tenants_mutex_);
+    tenants_.erase(tenant->first);
+    of_tenant_.erase(tenant);
+  }
   jobs_.erase(job);
   changed_.notify_all();
 }
 
 void Jobs::Sweep(absl::Time now) {
-  if (store_ == nullptr) return;
   std::vector<uint64_t> over;
   for (const uint64_t number : open_) {
     const Job& job = jobs_.at(number);
@@ -228,8 +167,8 @@ void Jobs::Sweep(absl::Time now) {
     // What cannot be written now is tried by the next call; the lease is over all the same.
     Job& job = jobs_.at(number);
     const absl::Status expired = Expire(job);
-    if (job.leased()) {
-      if (!expired.ok() && !store_->Health().ok()) return;
+    if (!expired.ok()) {
+      if (!store_->Health().ok()) return;
       continue;
     }
     ++leases_lost_;
@@ -249,6 +188,7 @@ absl::Status Jobs::Expire(Job& job) {
     return Put(job, std::move(change));
   }
   change.facts.failure = JobFailure::kWorkerLost;
+  change.facts.from_worker = false;
   change.facts.failure_message = absl::StrCat(
       "the worker stopped answering in each of ", change.facts.attempts,
       " attempts without a new checkpoint, the last time at step ", change.facts.progress.step,
@@ -257,6 +197,8 @@ absl::Status Jobs::Expire(Job& job) {
 }
 
 absl::Status Jobs::Wait(absl::Duration longest, const CallOptions& call) {
+  // Who waits looks in between whether he is still waited for.
+  constexpr absl::Duration kLongestNap = absl::Milliseconds(200);
   if (stopped_) return absl::UnavailableError("the server is stopping");
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   std::unique_lock<std::mutex> lock(mutex_.native(), std::adopt_lock);
@@ -267,26 +209,23 @@ absl::Status Jobs::Wait(absl::Duration longest, const CallOptions& call) {
   return call.still_wanted ? call.still_wanted() : absl::OkStatus();
 }
 
-void Jobs::Stop() {
-  MutexLock lock(mutex_);
-  stopped_ = true;
-  changed_.notify_all();
-}
-
 JobCounts Jobs::Counts() {
   MutexLock lock(mutex_);
-  Sweep(options_.now());
-  JobCounts counts{.leases = leases_, .leases_lost = leases_lost_};
+  JobCounts counts;
+  counts.usable = Ready().ok();
+  counts.leases = leases_;
+  counts.leases_lost = leases_lost_;
+  counts.failed = failed_;
+  counts.erasures_untold = untold_;
+  const int64_t now = absl::ToUnixMicros(options_.now());
+  int64_t oldest = now;
   for (const auto& [number, job] : jobs_) {
     ++counts.jobs[static_cast<size_t>(job.state()) - 1];
     for (const store::JobFile& file : job.files) counts.file_bytes += file.bytes;
+    if (job.state() == JobState::kQueued) oldest = std::min(oldest, job.facts.not_before_micros);
   }
+  counts.oldest_queued_seconds = static_cast<double>(now - oldest) / 1e6;
   return counts;
-}
-
-absl::Status Jobs::Checkpoint() {
-  MutexLock lock(mutex_);
-  return store_ == nullptr ? absl::OkStatus() : store_->Checkpoint();
 }
 
 }  // namespace lethe::service

@@ -11,6 +11,11 @@
 // nothing of it; who calls has found out that the caller may know of the tenant. A tenant calls in
 // here while it holds its writer's lock (BeforeErase, EndTenant); nothing here calls a tenant.
 //
+// Trouble with the file of jobs refuses calls about jobs (UNAVAILABLE) and nothing else: the file
+// is tried again every few seconds. An erasure goes on without it, says so, and what it owes to the
+// jobs is written down (job_debts.h) and paid before a job is given out again
+// (docs/adr/0068-erasures-go-before-jobs.md). A tenant without jobs waits for nothing here.
+//
 // Errors: INVALID_ARGUMENT names the field; NOT_FOUND "job"; FAILED_PRECONDITION for what the state
 // does not allow; RESOURCE_EXHAUSTED for quotas, full disks and too many that wait; UNAVAILABLE
 // when the outcome of a change is not known or the file cannot be used; details go to the log.
@@ -32,6 +37,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,6 +48,7 @@
 #include "server/service/ballast.h"
 #include "server/service/counters.h"
 #include "server/service/event_log.h"
+#include "server/service/job_debts.h"
 #include "server/service/job_records.h"
 #include "server/service/job_types.h"
 #include "server/service/paging.h"
@@ -58,6 +65,8 @@ struct JobLimits {
   uint64_t max_tenant_bytes = uint64_t{4} << 30;  // of a tenant's files together
   size_t max_waiting = 64;                        // calls of Lease that wait
   size_t max_watchers = 64;                       // of all tenants together
+  size_t max_uploads = 16;                        // likewise; of a lease one
+  absl::Duration reopen = absl::Seconds(5);       // between two tries to use the file again
 };
 
 struct JobCounts {
@@ -65,7 +74,22 @@ struct JobCounts {
   uint64_t file_bytes = 0;
   // Since the start.
   uint64_t leases = 0;
-  uint64_t leases_lost = 0;  // whose time was over
+  uint64_t leases_lost = 0;                        // whose time was over
+  std::array<uint64_t, kJobFailures> failed = {};  // by JobFailure, from kWorkerLost
+  // Erasures that went on though the jobs, or some of them, could not be told.
+  uint64_t erasures_untold = 0;
+  double oldest_queued_seconds = 0.0;  // since the one that waits longest may be given out
+  bool usable = true;                  // false: the file cannot be read or written, for now
+};
+
+// What the jobs have to say to an erasure.
+struct JobsTold {
+  std::vector<std::string> artefacts;  // ids of jobs whose artefacts were made from erased tokens
+  std::vector<std::string> doubtful;   // likewise, where what they read could not be determined
+  // The file could not be read, or not be written: there may be more, and jobs that start over have
+  // not done so durably.
+  bool unknown = false;
+  bool unfinished = false;  // checkpoints of jobs that started over are not shown to be gone
 };
 
 // Gives the next piece; nullopt is the end.
@@ -76,14 +100,16 @@ class Jobs {
  public:
   struct Options {
     store::JobStore::Place place;
+    std::string debts;           // path of that file
     EventLog* log = nullptr;     // required
     Ballast* ballast = nullptr;  // null for none
     JobLimits limits = {};
     std::function<absl::Time()> now = absl::Now;
   };
 
-  // Reads what there is; makes no file where there is none. Does what a crash left.
-  static absl::StatusOr<std::unique_ptr<Jobs>> Open(Options options);
+  // Reads what there is; makes no file where there is none. Does what a crash left. Where it cannot
+  // the log says so, and calls try again.
+  static std::unique_ptr<Jobs> Open(Options options);
   ~Jobs();
   Jobs(const Jobs&) = delete;
   Jobs& operator=(const Jobs&) = delete;
@@ -165,22 +191,25 @@ class Jobs {
 
   // --- Of the tenants themselves.
   // Before tokens (increasing handles) of a memory are erased: open jobs that read one start over,
-  // durably, with their checkpoints destroyed. Returns the ids of those whose artefacts were made
-  // from one. After an error the erasure must not be made.
-  absl::StatusOr<std::vector<std::string>> BeforeErase(const std::string& tenant_uid,
-                                                       const std::string& memory_uid,
-                                                       std::span<const uint64_t> handles)
-      ABSL_LOCKS_EXCLUDED(mutex_);
-  // Open jobs start over, whatever they read.
-  absl::Status StartOver(const std::string& tenant_uid) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Destroys every job of the tenant with keys and files. Idempotent.
-  absl::Status EndTenant(const std::string& tenant_uid) ABSL_LOCKS_EXCLUDED(mutex_);
+  // durably, with their checkpoints destroyed; where that cannot be, their leases end and the rest
+  // is owed. To be called while nothing can read the memory for a job. O(1) for a tenant without
+  // jobs.
+  JobsTold BeforeErase(const std::string& tenant_uid,
+                       const std::string& memory_uid,
+                       std::span<const uint64_t> handles) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Open jobs start over, whatever they read; likewise.
+  void StartOver(const std::string& tenant_uid) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Destroys every job of the tenant with keys and files; likewise. False where that is not shown
+  // to be done. Idempotent.
+  bool EndTenant(const std::string& tenant_uid) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whoever waits here is sent away (UNAVAILABLE), now and from now on.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
   JobCounts Counts() ABSL_LOCKS_EXCLUDED(mutex_);
   // Empties the write-ahead log, for an orderly stop.
   absl::Status Checkpoint() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Stop, and gives the file up: another one may open it, whatever streams are still open here.
+  void Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Job {
@@ -203,24 +232,63 @@ class Jobs {
     JobFacts facts;
   };
 
+  // What is known of the rows.
+  enum class Knowledge : uint8_t {
+    kNone,     // there is no file
+    kRows,     // jobs_ has them, whether the file can be used now or not
+    kNothing,  // there is a file, and it could not be read
+  };
+
   explicit Jobs(Options options);
   // Opens the file where there is one, and goes by what it says.
   absl::Status Reopen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A store that works, or null where there is none yet; ends leases whose time is over.
+  absl::Status Adopt(store::JobStore::Opened opened) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A store that works and is owed nothing, or null where there is none yet. Another try costs
+  // nothing until it is time for one.
+  absl::Status MakeUsable() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Likewise; ends leases whose time is over.
   absl::Status Ready() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Adopt(store::JobStore::Opened opened, const std::map<uint64_t, Job>& before)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveStoreUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Destroys keys that are listed; what fails is tried again by a later call.
+  void TryRemovals() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Know(Knowledge knowledge) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the tenant may have jobs, without waiting for the file.
+  bool MayHaveJobs(const std::string& tenant_uid) ABSL_LOCKS_EXCLUDED(mutex_, tenants_mutex_);
   void Sweep(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Expire(Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Failed(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Log(absl::string_view event, const absl::Status& status) const;
+
+  // One try of BeforeErase: OK where what is told is durable.
+  absl::Status Tell(const std::string& tenant_uid,
+                    const std::string& memory_uid,
+                    std::span<const uint64_t> handles,
+                    JobsTold& told) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string NameOf(const std::string& tenant_uid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Owes(const Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Writes down what is owed, as far as that is possible. `added` is what Add... said.
+  void Owed(const absl::Status& added) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status PayDebts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static bool HasRead(const Job& job) { return job.facts.snapshot || !job.files.empty(); }
+  Change StartedOver(const Job& job) const;
+  // Ends the leases of these in RAM: their file cannot be written.
+  void EndLeases(std::span<Job* const> jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RemoveJobs(const std::vector<store::JobRecord>& records)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   static Change ChangeOf(const Job& job) { return {.record = job.record, .facts = job.facts}; }
   void SetState(Change& change, JobState state) const;
   // Back to the queue, after a pause that follows from its attempts.
   void SetQueued(Change& change, absl::Duration pause) const;
   absl::Duration PauseOf(const Change& change) const;
+  // What its key may have sealed, at most.
+  uint64_t SealsOf(const Change& change) const;
+  // The bytes of its facts, with its texts sealed.
+  absl::Status Encode(Change& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Writes it and takes it over.
   absl::Status Put(Job& job, Change change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status PutAll(std::span<Job* const> jobs, std::vector<Change> changes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Likewise with an end that leaves nothing but the row.
   absl::Status End(Job& job, Change change, JobState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Likewise of several, each of which loses snapshot, files and key.
@@ -239,13 +307,21 @@ class Jobs {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<LeaseOffer> OfferOf(const Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   JobInfo InfoOf(const Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of the tenant's files, those that are being received included.
   uint64_t BytesOf(const std::string& tenant_uid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Receives a file for the job of the lease; committed, without its row.
+  // A file that is received for the job of a lease: in its place at the end, without its row.
   struct Upload {
     std::shared_ptr<store::JobStore> store;
     std::unique_ptr<store::JobFileWriter> writer;
     store::JobFile file;
+    // Gives the place among uploads back.
+    std::shared_ptr<void> place;
   };
+  absl::StatusOr<Upload> BeginUpload(const LeaseName& lease, store::JobFileKind kind)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Before a piece of the upload under this lease is taken.
+  absl::Status AdmitPiece(const LeaseName& lease, size_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // All of it.
   absl::StatusOr<Upload> Receive(const LeaseName& lease,
                                  store::JobFileKind kind,
                                  ReceivePiece receive) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -262,9 +338,18 @@ class Jobs {
   const Options options_;
   mutable Mutex mutex_;
   std::condition_variable changed_;
-  // Files are read and written beside everything else; a store that is given up lives on until they
-  // have noticed, and only then can the file be opened again.
+  Knowledge knowledge_ ABSL_GUARDED_BY(mutex_) = Knowledge::kNone;
+  // Files are read and written beside everything else; a store that is given up is closed, and
+  // lives on until they have noticed.
   std::shared_ptr<store::JobStore> store_ ABSL_GUARDED_BY(mutex_);
+  JobDebts debts_ ABSL_GUARDED_BY(mutex_);
+  bool debts_read_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time next_try_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Time next_removal_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  // For who must not wait for the file; never held while anything is read or written.
+  Mutex tenants_mutex_ ABSL_ACQUIRED_AFTER(mutex_);
+  Knowledge known_ ABSL_GUARDED_BY(tenants_mutex_) = Knowledge::kNone;
+  absl::flat_hash_set<std::string> tenants_ ABSL_GUARDED_BY(tenants_mutex_);  // that have jobs
   std::map<uint64_t, Job> jobs_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, uint64_t> by_id_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::set<uint64_t>> of_tenant_ ABSL_GUARDED_BY(mutex_);
@@ -273,6 +358,15 @@ class Jobs {
   size_t watchers_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t leases_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t leases_lost_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t untold_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::array<uint64_t, kJobFailures> failed_ ABSL_GUARDED_BY(mutex_) = {};
+  // Bytes of each upload, by the lease that it is under.
+  struct Place {
+    std::string tenant_uid;
+    uint64_t bytes = 0;
+  };
+  std::map<std::string, Place> uploads_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

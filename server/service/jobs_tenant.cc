@@ -1,4 +1,4 @@
-// Jobs: what tenants ask, and what becomes of jobs when tokens and tenants go.
+// Jobs: what tenants ask.
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -19,7 +19,6 @@ namespace {
 
 // Between two answers of a watch.
 constexpr absl::Duration kWatchPause = absl::Milliseconds(200);
-constexpr absl::Duration kLongestNap = absl::Milliseconds(200);
 
 absl::Status NoSuchJob() { return absl::NotFoundError("job: there is none with this id"); }
 
@@ -52,12 +51,14 @@ absl::StatusOr<JobInfo> Jobs::Submit(const std::string& tenant_uid,
   LETHE_RETURN_IF_ERROR(Check(input));
   MutexLock lock(mutex_);
   if (stopped_) return absl::UnavailableError("the server is stopping");
-  if (store_ == nullptr && !store::JobStore::IsThere(options_.place)) {
+  LETHE_RETURN_IF_ERROR(Ready());
+  if (knowledge_ == Knowledge::kNone) {
     if (const absl::Status made = store::JobStore::Create(options_.place); !made.ok()) {
       return Failed(made);
     }
+    Know(Knowledge::kRows);
+    LETHE_RETURN_IF_ERROR(Ready());
   }
-  LETHE_RETURN_IF_ERROR(Ready());
   store::JobRecord record;
   record.request_key = RequestKeyOf(input.request_id);
   record.memory_uid = memory_uid;
@@ -98,7 +99,7 @@ absl::StatusOr<JobInfo> Jobs::Submit(const std::string& tenant_uid,
   record.id = audit::RandomUid();
   record.tenant_uid = tenant_uid;
   record.state = static_cast<int>(JobState::kQueued);
-  record.facts = EncodeJobFacts(job.facts);
+  record.facts = EncodeJobFacts(job.facts, "");
   absl::StatusOr<store::JobRecord> stored = store_->Create(std::move(record));
   if (!stored.ok()) return Failed(stored.status());
   job.record = *std::move(stored);
@@ -232,7 +233,7 @@ absl::Status Jobs::Watch(const std::string& tenant_uid,
           info = InfoOf(*job);
           break;
         }
-        LETHE_RETURN_IF_ERROR(Wait(kLongestNap, call));
+        LETHE_RETURN_IF_ERROR(Wait(kWatchPause, call));
       }
     }
     LETHE_RETURN_IF_ERROR(send(info));
@@ -319,105 +320,16 @@ JobInfo Jobs::InfoOf(const Job& job) const {
 }
 
 uint64_t Jobs::BytesOf(const std::string& tenant_uid) const {
-  uint64_t bytes = 0;
   const auto of_tenant = of_tenant_.find(tenant_uid);
   if (of_tenant == of_tenant_.end()) return 0;
+  uint64_t bytes = 0;
   for (const uint64_t number : of_tenant->second) {
     for (const store::JobFile& file : jobs_.at(number).files) bytes += file.bytes;
   }
+  for (const auto& [lease, place] : uploads_) {
+    if (place.tenant_uid == tenant_uid) bytes += place.bytes;
+  }
   return bytes;
-}
-
-// --- Of the tenants themselves
-
-absl::StatusOr<std::vector<std::string>> Jobs::BeforeErase(const std::string& tenant_uid,
-                                                           const std::string& memory_uid,
-                                                           std::span<const uint64_t> handles) {
-  std::vector<std::string> artefacts;
-  MutexLock lock(mutex_);
-  // Nothing was ever submitted: nothing to look at, and nothing that could fail.
-  if (handles.empty() || (store_ == nullptr && !store::JobStore::IsThere(options_.place))) {
-    return artefacts;
-  }
-  LETHE_RETURN_IF_ERROR(Ready());
-  if (const absl::Status status = store_->FinishRemovals(); !status.ok()) return Failed(status);
-  const auto of_tenant = of_tenant_.find(tenant_uid);
-  if (of_tenant == of_tenant_.end()) return artefacts;
-  std::vector<Job*> open;
-  std::vector<Change> changes;
-  for (const uint64_t number : of_tenant->second) {
-    Job& job = jobs_.at(number);
-    const store::JobRecord& record = job.record;
-    if (record.memory_uid != memory_uid || record.handles == 0 ||
-        record.last_handle < handles.front() || record.first_handle > handles.back()) {
-      continue;
-    }
-    const absl::StatusOr<bool> holds = store_->SnapshotHolds(number, handles);
-    if (!holds.ok()) return Failed(holds.status());
-    if (!*holds) continue;
-    Change change = ChangeOf(job);
-    if (!HasEnded(job.state())) {
-      change.facts.attempts = 0;
-      ++change.facts.restarts;
-      change.facts.progress = {};
-      SetQueued(change, absl::ZeroDuration());
-      if (change.facts.cancel) SetState(change, JobState::kCancelled);
-      open.push_back(&job);
-      changes.push_back(std::move(change));
-      continue;
-    }
-    artefacts.push_back(record.id);
-    if (job.facts.erased_since) continue;
-    change.facts.erased_since = true;
-    LETHE_RETURN_IF_ERROR(Put(job, std::move(change)));
-  }
-  if (!open.empty()) {
-    LETHE_RETURN_IF_ERROR(Drop(open, std::move(changes)));
-    for (const Job* job : open) {
-      options_.log->Write(LogLevel::kInfo, "job_starts_over",
-                          {{"tenant", job->spec.tenant}, {"job", job->record.id}});
-    }
-  }
-  return artefacts;
-}
-
-absl::Status Jobs::StartOver(const std::string& tenant_uid) {
-  MutexLock lock(mutex_);
-  LETHE_RETURN_IF_ERROR(Ready());
-  const auto of_tenant = of_tenant_.find(tenant_uid);
-  if (of_tenant == of_tenant_.end()) return absl::OkStatus();
-  std::vector<Job*> open;
-  std::vector<Change> changes;
-  for (const uint64_t number : of_tenant->second) {
-    Job& job = jobs_.at(number);
-    if (HasEnded(job.state()) || (!job.facts.snapshot && job.files.empty())) continue;
-    Change change = ChangeOf(job);
-    change.facts.attempts = 0;
-    ++change.facts.restarts;
-    change.facts.progress = {};
-    SetQueued(change, absl::ZeroDuration());
-    if (change.facts.cancel) SetState(change, JobState::kCancelled);
-    open.push_back(&job);
-    changes.push_back(std::move(change));
-  }
-  return open.empty() ? absl::OkStatus() : Drop(open, std::move(changes));
-}
-
-absl::Status Jobs::EndTenant(const std::string& tenant_uid) {
-  MutexLock lock(mutex_);
-  LETHE_RETURN_IF_ERROR(Ready());
-  if (store_ == nullptr) return absl::OkStatus();
-  std::vector<store::JobRecord> records;
-  const auto of_tenant = of_tenant_.find(tenant_uid);
-  if (of_tenant != of_tenant_.end()) {
-    for (const uint64_t number : of_tenant->second) records.push_back(jobs_.at(number).record);
-  }
-  if (!records.empty()) {
-    if (const absl::Status status = store_->Remove(records); !status.ok()) return Failed(status);
-    for (const store::JobRecord& record : records) Forget(record.id);
-  }
-  const absl::Status finished = store_->FinishRemovals();
-  return finished.ok() ? finished : Failed(finished);
 }
 
 }  // namespace lethe::service

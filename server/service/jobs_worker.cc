@@ -19,7 +19,6 @@ namespace lethe::service {
 namespace {
 
 constexpr absl::Duration kLongestWait = absl::Seconds(30);
-constexpr absl::Duration kLongestNap = absl::Milliseconds(200);
 constexpr size_t kKeptCheckpoints = 2;
 
 absl::Status CheckWorker(absl::string_view worker) {
@@ -61,15 +60,17 @@ absl::Status NotInForce() {
 }  // namespace
 
 absl::StatusOr<Jobs::Job*> Jobs::Leased(const LeaseName& lease) {
-  LETHE_RETURN_IF_ERROR(Ready());
+  const absl::Status ready = Ready();
   const auto found = by_id_.find(lease.job);
-  if (found == by_id_.end()) return NotInForce();
+  if (found == by_id_.end()) return ready.ok() ? NotInForce() : ready;
   Job& job = jobs_.at(found->second);
   const absl::Time now = options_.now();
-  if (!job.leased() || now >= job.lease_until ||
+  // One that is to start over is over, whether that could be written or not.
+  if (!job.leased() || now >= job.lease_until || Owes(job) ||
       !audit::EqualInConstantTime(job.record.lease, lease.token)) {
     return NotInForce();
   }
+  LETHE_RETURN_IF_ERROR(ready);
   job.lease_until = now + options_.limits.lease;
   if (!std::exchange(job.running, true)) {
     ++job.version;
@@ -127,6 +128,7 @@ absl::StatusOr<LeaseOffer> Jobs::Give(Job& job, const LeaseInput& input) {
   ++change.facts.leases;
   change.facts.worker = input.worker;
   change.facts.failure_message.clear();
+  change.facts.from_worker = false;
   LETHE_RETURN_IF_ERROR(Put(job, std::move(change)));
   job.lease_until = options_.now() + options_.limits.lease;
   job.progress = job.facts.progress;
@@ -164,7 +166,7 @@ absl::StatusOr<std::optional<LeaseOffer>> Jobs::Lease(const LeaseInput& input,
     }
     const absl::Duration left = end - absl::Now();
     if (left <= absl::ZeroDuration()) return std::nullopt;
-    LETHE_RETURN_IF_ERROR(Wait(std::min(left, kLongestNap), call));
+    LETHE_RETURN_IF_ERROR(Wait(left, call));
   }
 }
 
@@ -202,13 +204,11 @@ absl::Status Jobs::TakeSnapshot(const LeaseName& lease, std::span<const uint64_t
     change.record.first_handle = handles.front();
     change.record.last_handle = handles.back();
   }
-  change.record.facts = EncodeJobFacts(change.facts);
-  if (const absl::Status status = store_->UpdateWithSnapshot(change.record, handles);
-      !status.ok()) {
-    return Failed(status);
-  }
-  Take(*job, std::move(change));
-  return absl::OkStatus();
+  absl::Status status = Encode(change);
+  if (status.ok()) status = store_->UpdateWithSnapshot(change.record, handles);
+  // Where nobody knows whether it is there, erasures reckon with it until the file says.
+  if (status.ok() || store::IsIndeterminate(status)) Take(*job, std::move(change));
+  return status.ok() ? status : Failed(status);
 }
 
 absl::StatusOr<std::vector<uint64_t>> Jobs::Snapshot(const LeaseName& lease) {
@@ -224,59 +224,75 @@ absl::Status Jobs::LoseMemory(const LeaseName& lease) {
   LETHE_ASSIGN_OR_RETURN(Job * job, Leased(lease));
   Change change = ChangeOf(*job);
   change.facts.failure = JobFailure::kMemoryGone;
+  change.facts.from_worker = false;
   change.facts.failure_message =
       "the memory was deleted after the job was submitted; submit one for another memory";
   return End(*job, std::move(change), JobState::kFailed);
 }
 
+absl::StatusOr<Jobs::Upload> Jobs::BeginUpload(const LeaseName& lease, store::JobFileKind kind) {
+  MutexLock lock(mutex_);
+  LETHE_ASSIGN_OR_RETURN(Job * job, Leased(lease));
+  if (uploads_.contains(lease.token)) {
+    return absl::FailedPreconditionError("data: another file is being sent under this lease");
+  }
+  if (uploads_.size() >= options_.limits.max_uploads) {
+    return WithRetryDelay(
+        absl::ResourceExhaustedError("too many files of jobs are being sent; try again later"),
+        absl::Seconds(1));
+  }
+  Upload upload;
+  upload.store = store_;
+  upload.file.job = job->record.number;
+  upload.file.kind = kind;
+  upload.file.sequence = job->record.next_file++;
+  absl::StatusOr<std::unique_ptr<store::JobFileWriter>> writer =
+      store_->NewFile(job->record, upload.file.sequence, SealsOf(ChangeOf(*job)));
+  if (!writer.ok()) return Failed(writer.status());
+  upload.writer = *std::move(writer);
+  uploads_[lease.token] = {.tenant_uid = job->record.tenant_uid};
+  upload.place = std::shared_ptr<void>(nullptr, [this, token = lease.token](void*) {
+    MutexLock relock(mutex_);
+    uploads_.erase(token);
+  });
+  return upload;
+}
+
+absl::Status Jobs::AdmitPiece(const LeaseName& lease, size_t bytes) {
+  MutexLock lock(mutex_);
+  Place& place = uploads_.at(lease.token);
+  const uint64_t before = place.bytes;
+  if (bytes > options_.limits.max_file_bytes - std::min(before, options_.limits.max_file_bytes)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("data: more than ", options_.limits.max_file_bytes, " bytes for one file"));
+  }
+  if (BytesOf(place.tenant_uid) + bytes > options_.limits.max_tenant_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("data: the files of the tenant's jobs would take more than ",
+                     options_.limits.max_tenant_bytes, " bytes; delete jobs that have ended"));
+  }
+  if (options_.ballast != nullptr) LETHE_RETURN_IF_ERROR(options_.ballast->Admit(bytes));
+  place.bytes += bytes;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Jobs::Upload> Jobs::Receive(const LeaseName& lease,
                                            store::JobFileKind kind,
                                            ReceivePiece receive) {
-  Upload upload;
-  uint64_t room = 0;
-  {
-    MutexLock lock(mutex_);
-    LETHE_ASSIGN_OR_RETURN(Job * job, Leased(lease));
-    const uint64_t used = BytesOf(job->record.tenant_uid);
-    room = options_.limits.max_tenant_bytes - std::min(options_.limits.max_tenant_bytes, used);
-    upload.store = store_;
-    upload.file.job = job->record.number;
-    upload.file.kind = kind;
-    upload.file.sequence = job->record.next_file++;
-    // As if each earlier file had been as large as one may be.
-    const uint64_t pieces = options_.limits.max_file_bytes / store::kJobPieceBytes + 1;
-    absl::StatusOr<std::unique_ptr<store::JobFileWriter>> writer =
-        store_->NewFile(job->record, upload.file.sequence, upload.file.sequence * pieces);
-    if (!writer.ok()) return Failed(writer.status());
-    upload.writer = *std::move(writer);
-  }
+  LETHE_ASSIGN_OR_RETURN(Upload upload, BeginUpload(lease, kind));
   while (true) {
     LETHE_ASSIGN_OR_RETURN(const std::optional<std::string> piece, receive());
-    if (piece.has_value()) {
-      const uint64_t bytes = upload.writer->bytes() + piece->size();
-      if (bytes > options_.limits.max_file_bytes) {
-        return absl::ResourceExhaustedError(absl::StrCat(
-            "data: more than ", options_.limits.max_file_bytes, " bytes for one file"));
-      }
-      if (bytes > room) {
-        return absl::ResourceExhaustedError(
-            absl::StrCat("data: the files of the tenant's jobs would take more than ",
-                         options_.limits.max_tenant_bytes, " bytes; delete jobs that have ended"));
-      }
-      if (options_.ballast != nullptr) {
-        LETHE_RETURN_IF_ERROR(options_.ballast->Admit(piece->size()));
-      }
-    }
-    absl::Status written =
+    if (piece.has_value()) LETHE_RETURN_IF_ERROR(AdmitPiece(lease, piece->size()));
+    const absl::Status written =
         piece.has_value() ? upload.writer->Append(*piece) : upload.writer->Commit();
     MutexLock lock(mutex_);
     // What failed because the job has another key by now is a lease that is over.
     LETHE_RETURN_IF_ERROR(Leased(lease).status());
-    if (absl::IsInvalidArgument(written)) return written;
-    if (!written.ok()) return Failed(written);
     if (upload.store != store_) {
       return absl::UnavailableError("the file of jobs was opened again; send it once more");
     }
+    if (absl::IsInvalidArgument(written)) return written;
+    if (!written.ok()) return Failed(written);
     if (!piece.has_value()) break;
   }
   upload.file.bytes = upload.writer->bytes();
@@ -288,13 +304,11 @@ absl::Status Jobs::FinishUpload(Job& job,
                                 Change change,
                                 Upload& upload,
                                 const std::vector<uint64_t>& replaced) {
-  change.record.facts = EncodeJobFacts(change.facts);
-  const absl::Status status = store_->UpdateWithFile(change.record, upload.file, replaced);
-  if (!status.ok()) {
-    // Where nobody knows whether the row is there the file stays; the next opening goes by the row.
-    if (!store::IsIndeterminate(status)) upload.writer->Discard();
-    return Failed(status);
-  }
+  absl::Status status = Encode(change);
+  if (status.ok()) status = store_->UpdateWithFile(change.record, upload.file, replaced);
+  // Where nobody knows whether the row is there the file stays; the next opening goes by the row.
+  if (status.ok() || store::IsIndeterminate(status)) upload.writer->Keep();
+  if (!status.ok()) return Failed(status);
   for (const uint64_t sequence : replaced) {
     store_->RemoveFile(job.record.id, sequence);
     std::erase_if(job.files, [&](const store::JobFile& file) { return file.sequence == sequence; });
@@ -310,12 +324,9 @@ absl::StatusOr<HeartbeatReply> Jobs::PutCheckpoint(const LeaseName& lease,
   LETHE_RETURN_IF_ERROR(CheckProgress(progress));
   LETHE_ASSIGN_OR_RETURN(Upload upload, Receive(lease, store::JobFileKind::kCheckpoint, receive));
   MutexLock lock(mutex_);
-  const absl::StatusOr<Job*> leased = Leased(lease);
-  if (!leased.ok() || upload.store != store_) {
-    upload.writer->Discard();
-    return leased.ok() ? NotInForce() : leased.status();
-  }
-  Job& job = **leased;
+  LETHE_ASSIGN_OR_RETURN(Job * leased, Leased(lease));
+  if (upload.store != store_) return NotInForce();
+  Job& job = *leased;
   upload.file.step = progress.step;
   Change change = ChangeOf(job);
   change.facts.progress = progress;
@@ -388,19 +399,17 @@ absl::StatusOr<JobInfo> Jobs::Complete(const LeaseName& lease,
     MutexLock lock(mutex_);
     LETHE_ASSIGN_OR_RETURN(const Job* job, Leased(lease));
     // Before anything is received: what is wrong with it is known by then.
-    LETHE_RETURN_IF_ERROR(MakeManifest(job->spec, {}, manifest).status());
+    LETHE_RETURN_IF_ERROR(MakeManifest(job->spec, LongestManifestFacts(), manifest).status());
   }
   LETHE_ASSIGN_OR_RETURN(Upload upload, Receive(lease, store::JobFileKind::kArtefact, receive));
   MutexLock lock(mutex_);
-  const absl::StatusOr<Job*> leased = Leased(lease);
-  if (!leased.ok() || upload.store != store_ || (*leased)->facts.cancel) {
-    upload.writer->Discard();
-    LETHE_RETURN_IF_ERROR(leased.status());
-    if (!(*leased)->facts.cancel) return NotInForce();
-    LETHE_RETURN_IF_ERROR(End(**leased, ChangeOf(**leased), JobState::kCancelled));
+  LETHE_ASSIGN_OR_RETURN(Job * leased, Leased(lease));
+  if (upload.store != store_) return NotInForce();
+  Job& job = *leased;
+  if (job.facts.cancel) {
+    LETHE_RETURN_IF_ERROR(End(job, ChangeOf(job), JobState::kCancelled));
     return absl::FailedPreconditionError("lease: the job was cancelled");
   }
-  Job& job = **leased;
   Change change = ChangeOf(job);
   change.facts.progress = progress.value_or(job.progress);
   SetState(change, JobState::kSucceeded);
@@ -433,15 +442,18 @@ absl::StatusOr<JobInfo> Jobs::Fail(const FailInput& input) {
   Change change = ChangeOf(*job);
   change.facts.progress = input.progress.value_or(job->progress);
   change.facts.failure_message = input.message;
+  change.facts.from_worker = !input.message.empty();
   absl::Status status;
   if (change.facts.cancel) {
     change.facts.failure_message.clear();
+    change.facts.from_worker = false;
     status = End(*job, std::move(change), JobState::kCancelled);
   } else if (input.end == WorkerEnd::kCancelled) {
     return FieldError("end", "nobody has cancelled this job");
   } else if (input.end == WorkerEnd::kStopping) {
     if (change.facts.attempts > 0) --change.facts.attempts;
     change.facts.failure_message.clear();
+    change.facts.from_worker = false;
     SetQueued(change, absl::ZeroDuration());
     status = Put(*job, std::move(change));
   } else if (input.end == WorkerEnd::kRetry && change.facts.attempts < options_.limits.attempts) {

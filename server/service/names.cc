@@ -81,6 +81,12 @@ absl::Status CheckReason(absl::string_view field, absl::string_view reason) {
   return CheckText(field, reason, kMaxReasonBytes);
 }
 
+absl::Status CheckHexId(absl::string_view field, absl::string_view id) {
+  const bool good =
+      id.size() == 32 && id.find_first_not_of("0123456789abcdef") == absl::string_view::npos;
+  return good ? absl::OkStatus() : FieldError(field, "must be 32 lower-case hex digits");
+}
+
 absl::Status CheckRequestId(absl::string_view field, absl::string_view request_id) {
   if (request_id.size() > kMaxRequestIdBytes) {
     return FieldError(field, absl::StrCat("is ", request_id.size(), " bytes long, the limit is ",

@@ -54,6 +54,9 @@ absl::Status CheckLabelValue(absl::string_view field, absl::string_view value);
 // Why something is done: at most 1,024 bytes of UTF-8 without control characters.
 absl::Status CheckReason(absl::string_view field, absl::string_view reason);
 
+// What the server named: 32 lower-case hex digits.
+absl::Status CheckHexId(absl::string_view field, absl::string_view id);
+
 // At most 128 bytes of printable ASCII; empty lets the server choose.
 absl::Status CheckRequestId(absl::string_view field, absl::string_view request_id);
 

@@ -59,18 +59,17 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Open(const ServiceOptions& opt
   resolved.tenant.ballast = ballast.get();
   auto agenda = std::make_unique<ErasureAgenda>();
   resolved.tenant.agenda = agenda.get();
-  LETHE_ASSIGN_OR_RETURN(
-      std::unique_ptr<Jobs> jobs,
-      Jobs::Open(
-          {.place = {.folder = absl::StrCat(directory->path(), "/jobs"),
-                     .vault = absl::StrCat(directory->vault_path(), "/jobs"),
-                     .new_path = [folder = directory.get()] { return folder->NewTemporaryPath(); },
-                     .kms = options.tenant.kms,
-                     .keys = options.tenant.keys},
-           .log = options.tenant.log,
-           .ballast = ballast.get(),
-           .limits = options.jobs,
-           .now = options.tenant.now}));
+  std::unique_ptr<Jobs> jobs = Jobs::Open(
+      {.place = {.folder = absl::StrCat(directory->path(), "/jobs"),
+                 .vault = absl::StrCat(directory->vault_path(), "/jobs"),
+                 .new_path = [folder = directory.get()] { return folder->NewTemporaryPath(); },
+                 .kms = options.tenant.kms,
+                 .keys = options.tenant.keys},
+       .debts = absl::StrCat(directory->path(), "/jobs.owed"),
+       .log = options.tenant.log,
+       .ballast = ballast.get(),
+       .limits = options.jobs,
+       .now = options.tenant.now});
   resolved.tenant.jobs = jobs.get();
   std::unique_ptr<Service> service(new Service(std::move(resolved), std::move(directory),
                                                std::move(ballast), std::move(agenda),

@@ -303,7 +303,7 @@ absl::StatusOr<RestoreReply> Service::PutBack(const audit::BackupManifest& manif
   const int64_t held_back_until =
       NowMicros() + absl::ToInt64Microseconds(options_.tenant.erasures.after_restore);
   // What an open job has read may be other tokens afterwards.
-  LETHE_RETURN_IF_ERROR(jobs_->StartOver(manifest.uid));
+  jobs_->StartOver(manifest.uid);
   const absl::Status replaced =
       directory_->ReplaceTenant(manifest.tenant, [&](const std::string& folder) -> absl::Status {
         const std::string path = absl::StrCat(folder, "/tenant.db");

@@ -17,12 +17,6 @@ constexpr absl::Duration kLongestNap = absl::Seconds(30);
 // Before a tenant is tried again that could not be opened in the time that callbacks have for it.
 constexpr absl::Duration kCallbackPause = absl::Seconds(5);
 
-absl::Status CheckCaseId(const std::string& id) {
-  const bool good =
-      id.size() == 32 && id.find_first_not_of("0123456789abcdef") == std::string::npos;
-  return good ? absl::OkStatus() : FieldError("id", "must be 32 lower-case hex digits");
-}
-
 }  // namespace
 
 absl::StatusOr<Service::Turn> Service::TakeTurn(WriteTickets::Use kind,
@@ -46,7 +40,7 @@ absl::StatusOr<ErasureRequestInfo> Service::CreateErasureRequest(const ErasureRe
 absl::StatusOr<ErasureRequestInfo> Service::GetErasureRequest(const std::string& tenant,
                                                               const std::string& id,
                                                               const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(CheckCaseId(id));
+  LETHE_RETURN_IF_ERROR(CheckHexId("id", id));
   LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kCall, tenant,
                                                    TenantRegistry::Use::kRead, call));
   return turn.tenant->GetErasureRequest(id);
@@ -73,7 +67,7 @@ absl::StatusOr<Page<ErasureRequestInfo>> Service::ListErasureRequests(
 absl::StatusOr<ErasureRequestInfo> Service::CancelErasureRequest(const std::string& tenant,
                                                                  const std::string& id,
                                                                  const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(CheckCaseId(id));
+  LETHE_RETURN_IF_ERROR(CheckHexId("id", id));
   LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kErasure, tenant,
                                                    TenantRegistry::Use::kRead, call));
   return turn.tenant->CancelErasureRequest(id);
@@ -84,7 +78,7 @@ absl::StatusOr<ErasureRequestInfo> Service::ExtendErasureRequest(const std::stri
                                                                  absl::Time due,
                                                                  const std::string& reason,
                                                                  const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(CheckCaseId(id));
+  LETHE_RETURN_IF_ERROR(CheckHexId("id", id));
   LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kErasure, tenant,
                                                    TenantRegistry::Use::kRead, call));
   return turn.tenant->ExtendErasureRequest(id, due, reason);
@@ -94,7 +88,7 @@ absl::StatusOr<std::vector<ErasureReceipt>> Service::TakeErasureReceipts(const s
                                                                          const std::string& id,
                                                                          bool discard,
                                                                          const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(CheckCaseId(id));
+  LETHE_RETURN_IF_ERROR(CheckHexId("id", id));
   LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kCall, tenant,
                                                    TenantRegistry::Use::kRead, call));
   return turn.tenant->TakeErasureReceipts(id, discard);
@@ -119,7 +113,7 @@ absl::StatusOr<HoldInfo> Service::PlaceHold(const HoldInput& input, const CallOp
 absl::StatusOr<HoldInfo> Service::ReleaseHold(const std::string& tenant,
                                               const std::string& id,
                                               const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(CheckCaseId(id));
+  LETHE_RETURN_IF_ERROR(CheckHexId("id", id));
   LETHE_ASSIGN_OR_RETURN(const Turn turn, TakeTurn(WriteTickets::Use::kErasure, tenant,
                                                    TenantRegistry::Use::kRead, call));
   return turn.tenant->ReleaseHold(id);

@@ -7,15 +7,6 @@
 #include "server/service/write_ticket.h"
 
 namespace lethe::service {
-namespace {
-
-absl::Status CheckJobId(const std::string& id) {
-  const bool good =
-      id.size() == 32 && id.find_first_not_of("0123456789abcdef") == std::string::npos;
-  return good ? absl::OkStatus() : FieldError("id", "must be 32 lower-case hex digits");
-}
-
-}  // namespace
 
 absl::StatusOr<std::string> Service::UidOf(const std::string& tenant, const CallOptions& call) {
   LETHE_RETURN_IF_ERROR(CheckName("tenant", tenant));
@@ -40,7 +31,7 @@ absl::StatusOr<JobInfo> Service::SubmitJob(const JobInput& input, const CallOpti
 absl::StatusOr<JobInfo> Service::GetJob(const std::string& tenant,
                                         const std::string& id,
                                         const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(CheckJobId(id));
+  LETHE_RETURN_IF_ERROR(CheckHexId("id", id));
   LETHE_ASSIGN_OR_RETURN(const std::string uid, UidOf(tenant, call));
   return jobs_->Get(uid, id);
 }
@@ -56,7 +47,7 @@ absl::StatusOr<Page<JobInfo>> Service::ListJobs(const std::string& tenant,
 absl::StatusOr<JobInfo> Service::CancelJob(const std::string& tenant,
                                            const std::string& id,
                                            const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(CheckJobId(id));
+  LETHE_RETURN_IF_ERROR(CheckHexId("id", id));
   LETHE_ASSIGN_OR_RETURN(const std::string uid, UidOf(tenant, call));
   return jobs_->Cancel(uid, id);
 }
@@ -64,7 +55,7 @@ absl::StatusOr<JobInfo> Service::CancelJob(const std::string& tenant,
 absl::Status Service::DeleteJob(const std::string& tenant,
                                 const std::string& id,
                                 const CallOptions& call) {
-  LETHE_RETURN_IF_ERROR(CheckJobId(id));
+  LETHE_RETURN_IF_ERROR(CheckHexId("id", id));
   LETHE_ASSIGN_OR_RETURN(const std::string uid, UidOf(tenant, call));
   return jobs_->Delete(uid, id);
 }
@@ -73,7 +64,7 @@ absl::Status Service::WatchJob(const std::string& tenant,
                                const std::string& id,
                                const CallOptions& call,
                                absl::FunctionRef<absl::Status(const JobInfo&)> send) {
-  LETHE_RETURN_IF_ERROR(CheckJobId(id));
+  LETHE_RETURN_IF_ERROR(CheckHexId("id", id));
   LETHE_ASSIGN_OR_RETURN(const std::string uid, UidOf(tenant, call));
   return jobs_->Watch(uid, id, call, send);
 }
@@ -83,7 +74,7 @@ absl::Status Service::ReadArtefact(const std::string& tenant,
                                    const CallOptions& call,
                                    absl::FunctionRef<absl::Status(const JobArtefact&)> begin,
                                    SendPiece send) {
-  LETHE_RETURN_IF_ERROR(CheckJobId(id));
+  LETHE_RETURN_IF_ERROR(CheckHexId("id", id));
   LETHE_ASSIGN_OR_RETURN(const std::string uid, UidOf(tenant, call));
   return jobs_->ReadArtefact(uid, id, begin, send);
 }

@@ -308,6 +308,8 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
     std::optional<audit::Selection> selection;        // of an eviction
     // Null: of nobody who keeps its salts, which are random then.
     const ForRequest* for_request = nullptr;
+    // What the training jobs had to say (TellJobs).
+    std::vector<std::string> exceptions = {};
   };
   struct PreparedErasure {
     store::CertificateAppend certificate;
@@ -448,7 +450,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
     Destruction destruction;
   };
   absl::StatusOr<Erased> Erase(Memory& memory,
-                               const Erasure& erasure,
+                               Erasure& erasure,
                                const Request& request,
                                MakeAnswer make_answer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // From a state in RAM to the commit; nothing of it remains when it fails, unless the outcome is
@@ -485,8 +487,8 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // Tells the jobs what is about to be erased. What the certificate says of artefacts that were
   // made from it.
-  absl::StatusOr<std::vector<std::string>> TellJobs(const Memory& memory,
-                                                    std::span<const svdd::TokenHandle> handles)
+  std::vector<std::string> TellJobs(const Memory& memory,
+                                    std::span<const svdd::TokenHandle> handles)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   void LogFailedCheck(const Memory& memory) const;
   absl::Status CompareWithRefit(Memory& memory, std::optional<audit::RefitComparison>* refit)

@@ -119,12 +119,12 @@ absl::StatusOr<EditReply> Tenant::Edit(EditInput input, const CallOptions& call)
     SetForeseen(reply, std::move(foreseen));
     return reply;
   }
-  const Erasure erasure{.kind = audit::CertificateKind::kEdit,
-                        .handles = std::move(plan.handles),
-                        .replacements = std::move(plan.replacements),
-                        .counts = {.matched = reply.edited, .erased = reply.edited},
-                        .request_id = reply.request_id,
-                        .still_wanted = call.still_wanted};
+  Erasure erasure{.kind = audit::CertificateKind::kEdit,
+                  .handles = std::move(plan.handles),
+                  .replacements = std::move(plan.replacements),
+                  .counts = {.matched = reply.edited, .erased = reply.edited},
+                  .request_id = reply.request_id,
+                  .still_wanted = call.still_wanted};
   LETHE_ASSIGN_OR_RETURN(Erased erased, Erase(*memory, erasure, request,
                                               [&reply](const PreparedErasure& prepared) -> Answer {
                                                 SetOutcome(reply, prepared);

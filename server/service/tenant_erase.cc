@@ -84,9 +84,12 @@ absl::StatusOr<MemoryState::Foreseen> Tenant::Foresee(Memory& memory,
 }
 
 absl::StatusOr<Tenant::Erased> Tenant::Erase(Memory& memory,
-                                             const Erasure& erasure,
+                                             Erasure& erasure,
                                              const Request& request,
                                              MakeAnswer make_answer) {
+  // Before anything changes: a job that starts over for nothing is no harm, one that goes on with
+  // what was erased is.
+  erasure.exceptions = TellJobs(memory, erasure.handles);
   // Whatever ends this call before the store has committed, an exception included, must not leave a
   // state behind that differs from the stored rows.
   absl::Cleanup drop_state = [&memory] { memory.state.reset(); };
@@ -184,9 +187,6 @@ absl::Status Tenant::ApplyAndCheck(Memory& memory,
 
 absl::StatusOr<Tenant::PreparedErasure> Tenant::Prepare(Memory& memory, const Erasure& erasure) {
   PreparedErasure prepared;
-  // Before anything changes: a job that starts over for nothing is no harm, one that goes on with
-  // what was erased is.
-  LETHE_ASSIGN_OR_RETURN(std::vector<std::string> exceptions, TellJobs(memory, erasure.handles));
   prepared.before = memory.state->exact().snapshot()->counts;
   audit::Digest root_before = memory.state->BlindedState();
   std::optional<audit::RefitComparison> refit;
@@ -237,7 +237,7 @@ absl::StatusOr<Tenant::PreparedErasure> Tenant::Prepare(Memory& memory, const Er
   change.selection = erasure.selection;
   body.change = change;
   body.counts = erasure.counts;
-  body.exceptions = std::move(exceptions);
+  body.exceptions = erasure.exceptions;
   absl::StatusOr<store::CertificateAppend> certificate =
       SignForStore(body, *head, *signer_, nullptr, memory.uid, memory.name, now);
   if (!certificate.ok()) {
@@ -301,9 +301,10 @@ absl::StatusOr<DeleteMemoryReply> Tenant::DeleteMemory(absl::string_view name,
   LETHE_ASSIGN_OR_RETURN(const MemoryPtr memory, WritableMemory(name));
   LETHE_RETURN_IF_ERROR(CheckNothingHeld(memory.get(), "memory"));
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
-  absl::Cleanup drop_state = [&memory] { memory->state.reset(); };
   DeleteMemoryReply reply;
   const std::span<const svdd::TokenHandle> all = memory->state->handles();
+  std::vector<std::string> exceptions = TellJobs(*memory, all);
+  absl::Cleanup drop_state = [&memory] { memory->state.reset(); };
   reply.erased_tokens = all.size();
   std::optional<Erasure> erasure;
   if (!all.empty()) {
@@ -311,7 +312,9 @@ absl::StatusOr<DeleteMemoryReply> Tenant::DeleteMemory(absl::string_view name,
                       .counts = {.matched = all.size(), .erased = all.size()},
                       .request_id = audit::RandomUid(),
                       .subject = std::nullopt,
-                      .still_wanted = call.still_wanted};
+                      .still_wanted = call.still_wanted,
+                      .selection = {},
+                      .exceptions = std::move(exceptions)};
   }
   absl::StatusOr<store::EraseResult> result =
       CommitDeletion(*memory, erasure, reply.certificate_id);

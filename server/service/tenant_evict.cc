@@ -85,17 +85,17 @@ absl::StatusOr<EvictReply> Tenant::Evict(const EvictInput& input, const CallOpti
     SetForeseen(reply, std::move(foreseen));
     return reply;
   }
-  const Erasure erasure{.kind = audit::CertificateKind::kEvict,
-                        .handles = handles,
-                        .counts = {.matched = handles.size() + choice.held,
-                                   .erased = handles.size(),
-                                   .held = choice.held},
-                        .request_id = reply.request_id,
-                        .still_wanted = call.still_wanted,
-                        .selection = audit::Selection{.budget = input.budget,
-                                                      .reserve = reply.reserve,
-                                                      .surplus = reply.surplus,
-                                                      .retained = reply.retained}};
+  Erasure erasure{.kind = audit::CertificateKind::kEvict,
+                  .handles = handles,
+                  .counts = {.matched = handles.size() + choice.held,
+                             .erased = handles.size(),
+                             .held = choice.held},
+                  .request_id = reply.request_id,
+                  .still_wanted = call.still_wanted,
+                  .selection = audit::Selection{.budget = input.budget,
+                                                .reserve = reply.reserve,
+                                                .surplus = reply.surplus,
+                                                .retained = reply.retained}};
   LETHE_ASSIGN_OR_RETURN(Erased erased, Erase(*memory, erasure, request,
                                               [&reply](const PreparedErasure& prepared) -> Answer {
                                                 SetOutcome(reply, prepared);

@@ -1,4 +1,5 @@
 // Tenant: what training jobs read of it, and what erasures tell them.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -49,6 +50,12 @@ absl::StatusOr<std::vector<TrainingToken>> Tenant::ReadForJob(const LeaseName& l
     LETHE_RETURN_IF_ERROR(options_.jobs->TakeSnapshot(lease, memory.state->handles()));
     LETHE_ASSIGN_OR_RETURN(reader.snapshot, options_.jobs->Snapshot(lease));
   }
+  // Handles that are gone without a word to the job: a file of jobs that was put back.
+  if (reader.next == 0 && !std::ranges::includes(memory.state->handles(), *reader.snapshot)) {
+    options_.jobs->StartOver(record_.uid);
+    return absl::FailedPreconditionError(
+        "lease: is not in force; tokens that the job had read are gone, and it starts over");
+  }
   std::vector<TrainingToken> tokens;
   size_t bytes = 0;
   while (reader.next < reader.snapshot->size() && tokens.size() < kPageTokens &&
@@ -66,24 +73,41 @@ absl::StatusOr<std::vector<TrainingToken>> Tenant::ReadForJob(const LeaseName& l
   return tokens;
 }
 
-absl::StatusOr<std::vector<std::string>> Tenant::TellJobs(
-    const Memory& memory,
-    std::span<const svdd::TokenHandle> handles) {
+std::vector<std::string> Tenant::TellJobs(const Memory& memory,
+                                          std::span<const svdd::TokenHandle> handles) {
   std::vector<std::string> exceptions;
   if (options_.jobs == nullptr) return exceptions;
-  absl::StatusOr<std::vector<std::string>> artefacts =
-      options_.jobs->BeforeErase(record_.uid, memory.uid, handles);
-  if (!artefacts.ok()) return StoreFailed(nullptr, artefacts.status());
-  // The last place is for the rest, where there are too many.
-  const size_t named =
-      artefacts->size() <= audit::kMaxExceptions ? artefacts->size() : audit::kMaxExceptions - 1;
-  for (size_t i = 0; i < named; ++i) {
-    exceptions.push_back(absl::StrCat("artefact ", (*artefacts)[i],
-                                      " of a training job was made from erased tokens before and"
-                                      " is not covered"));
+  const JobsTold told = options_.jobs->BeforeErase(record_.uid, memory.uid, handles);
+  if (told.unknown || told.unfinished) {
+    options_.log->Write(LogLevel::kError, "erasure_without_jobs",
+                        {{"tenant", record_.name},
+                         {"memory", memory.name},
+                         {"unknown", int64_t{told.unknown}},
+                         {"unfinished", int64_t{told.unfinished}}});
   }
-  if (named < artefacts->size()) {
-    exceptions.push_back(absl::StrCat(artefacts->size() - named,
+  if (told.unknown) {
+    exceptions.push_back(
+        "training artefacts are not known: the file of jobs could not be read or written; those"
+        " that were made from erased tokens are not covered");
+  }
+  if (told.unfinished) {
+    exceptions.push_back(
+        "checkpoints of training jobs that had read erased tokens are not shown to be destroyed");
+  }
+  // The last place is for the rest, where there are too many.
+  const size_t all = told.artefacts.size() + told.doubtful.size();
+  const size_t places = audit::kMaxExceptions - exceptions.size();
+  const size_t named = all <= places ? all : places - 1;
+  for (size_t i = 0; i < named; ++i) {
+    const bool certain = i < told.artefacts.size();
+    exceptions.push_back(absl::StrCat(
+        "artefact ", certain ? told.artefacts[i] : told.doubtful[i - told.artefacts.size()],
+        certain ? " of a training job was made from erased tokens before and is not covered"
+                : " of a training job may have been made from erased tokens before, which could"
+                  " not be determined, and is not covered"));
+  }
+  if (named < all) {
+    exceptions.push_back(absl::StrCat(all - named,
                                       " more artefacts of training jobs were made from erased"
                                       " tokens before and are not covered"));
   }

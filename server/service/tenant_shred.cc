@@ -166,10 +166,9 @@ absl::StatusOr<DeleteTenantReply> Tenant::FinishClosingOnce() {
   log_unclean_ = !begun->checkpoint.ok();
   LETHE_RETURN_IF_ERROR(CleanLog());
   // What was trained goes with the rest, before the certificate that says that everything went.
-  if (options_.jobs != nullptr) {
-    if (const absl::Status ended = options_.jobs->EndTenant(record_.uid); !ended.ok()) {
-      return Unfinished("jobs_not_ended", ended);
-    }
+  const bool jobs_ended = options_.jobs == nullptr || options_.jobs->EndTenant(record_.uid);
+  if (!jobs_ended) {
+    options_.log->Write(LogLevel::kError, "tenant_ended_without_jobs", {{"tenant", record_.name}});
   }
   const absl::StatusOr<store::KeysDestroyed> destroyed = store_->DestroyAllKeys();
   if (!destroyed.ok()) return Unfinished("shred_failed", destroyed.status());
@@ -184,6 +183,10 @@ absl::StatusOr<DeleteTenantReply> Tenant::FinishClosingOnce() {
   body.counts.matched = begun->erased;
   body.counts.erased = begun->erased;
   body.stores = StoresOfClosing();
+  if (!jobs_ended) {
+    body.exceptions.push_back(
+        "training jobs of the tenant, and what they made, are not shown to be destroyed");
+  }
   LETHE_ASSIGN_OR_RETURN(const store::CertificateAppend certificate,
                          SignForStore(body, head, *signer_, nullptr, "", "", now));
   LETHE_ASSIGN_OR_RETURN(std::string proof, ProofOfLast(head, certificate));

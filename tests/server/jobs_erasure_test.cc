@@ -1,4 +1,6 @@
 // Training jobs and what is erased: tokens, memories, jobs, tenants; and failures on the way.
+#include <sqlite3.h>
+
 #include <filesystem>
 #include <string>
 
@@ -147,6 +149,56 @@ TEST(JobsErasureTest, ManyArtefactsAreNamedAndCounted) {
   EXPECT_THAT(log.back().exceptions.back(), HasSubstr("3 more artefacts"));
 }
 
+// What a worker said of a try that read tokens goes with any of them.
+TEST(JobsErasureTest, MessagesOfWorkersGoWithWhatTheyMayBeOf) {
+  JobHarness service;
+  service.MakeMemory("n");
+  service.Insert("m", Spiral(10));
+  service.Insert("n", Spiral(3));
+  const auto fail = [&](const std::string& memory, WorkerEnd end) {
+    const std::string id = service.Submit(memory);
+    const LeaseName lease = service.Lease();
+    EXPECT_THAT(service.Read(lease), IsOk());
+    EXPECT_THAT(service.jobs().Fail({.lease = lease, .end = end, .message = "of a3"}), IsOk());
+    return id;
+  };
+  const std::string failed = fail("m", WorkerEnd::kFinal);
+  const std::string queued = fail("m", WorkerEnd::kRetry);
+  const std::string other = fail("n", WorkerEnd::kFinal);
+  EXPECT_EQ(service.Forget("m", {"a3"}).erased, 1u);
+  EXPECT_EQ(service.Job(failed).failure_message, "");
+  EXPECT_EQ(service.Job(failed).failure, JobFailure::kBadInput) << "what became of it stays";
+  EXPECT_EQ(service.Job(queued).failure_message, "");
+  EXPECT_EQ(service.Job(other).failure_message, "of a3");
+}
+
+// What a job has read cannot be read: it counts as having read what is erased.
+TEST(JobsErasureTest, ADamagedSnapshotCountsAsHolding) {
+  JobHarness service;
+  service.Insert("m", Spiral(10));
+  const std::string done = service.Submit();
+  service.Work("one");
+  const std::string open = service.Submit();
+  ASSERT_THAT(service.Read(service.Lease()), IsOk());
+  service.Insert("m", Spiral(1, "later"));
+  service.Stop();
+  sqlite3* file = nullptr;
+  ASSERT_EQ(sqlite3_open((service.data() + "/jobs/jobs.db").c_str(), &file), SQLITE_OK);
+  // The last of the tokens that are there, so that the ranges do not exclude it.
+  EXPECT_EQ(sqlite3_exec(file,
+                         "UPDATE jobs SET snapshot = x'80', last_handle = last_handle + 1"
+                         " WHERE snapshot IS NOT NULL",
+                         nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(file);
+  service.Restart();
+  EXPECT_EQ(service.Forget("m", {"later0"}).erased, 1u);
+  EXPECT_EQ(service.Job(open).restarts, 1u);
+  EXPECT_TRUE(service.Job(done).erased_since);
+  EXPECT_THAT(ErasureLog(service).back().exceptions,
+              ElementsAre(::testing::AllOf(HasSubstr(done), HasSubstr("may have been"))));
+}
+
 TEST(JobsErasureTest, AJobWhoseMemoryIsGoneSaysSo) {
   JobHarness service;
   service.MakeMemory("gone");
@@ -234,18 +286,6 @@ TEST(JobsErasureTest, AnOlderFileOfJobsResurrectsNothing) {
   service.Restart();
   EXPECT_THAT(service->GetJob("t", gone), Fails(kNotFound, "job"));
   EXPECT_EQ(service.Job(kept).state, JobState::kQueued);
-}
-
-TEST(JobsErasureTest, WithoutItsKeysTheFileOfJobsIsRefused) {
-  JobHarness service;
-  service.Submit();
-  service.Stop();
-  std::filesystem::rename(service.data() + "/vault/jobs", service.data() + "/away");
-  EXPECT_THAT(Service::Open(service.options()), HasCode(kNotNow));
-  std::filesystem::rename(service.data() + "/jobs", service.data() + "/jobs-away");
-  service.Restart();
-  EXPECT_TRUE(service->ListJobs("t", std::nullopt, {})->items.empty());
-  EXPECT_THAT(service.TrySubmit(), IsOk());
 }
 
 }  // namespace

@@ -92,6 +92,129 @@ TEST(JobsTest, WhatIsBadIsNamed) {
   EXPECT_THAT(service.Complete(lease, "a"), IsOk());
 }
 
+// Sixteen KiB that would be many times as long as they are kept; and some that would not.
+TEST(JobsTest, AManifestThatGrowsIsRefusedBeforeTheArtefactIsSent) {
+  JobHarness service;
+  const std::string id = service.Submit();
+  const LeaseName lease = service.Lease();
+  std::string numbers = R"({"a":[1e14)";
+  while (numbers.size() < 15'000) numbers += ",1e14";
+  int pieces = 0;
+  const auto receive = [&]() -> absl::StatusOr<std::optional<std::string>> {
+    if (++pieces > 1) return std::nullopt;
+    return std::string("artefact");
+  };
+  EXPECT_THAT(service.jobs().Complete(lease, numbers + "]}", std::nullopt, receive),
+              Fails(kInvalid, "manifest"));
+  EXPECT_EQ(pieces, 0);
+  std::string text = R"({"a":")";
+  while (text.size() < 16'000) text += "\u00e4";
+  EXPECT_THAT(service.jobs().Complete(lease, text + "\"}", std::nullopt, receive), IsOk());
+  EXPECT_THAT(service.Job(id).artefact->manifest, HasSubstr("\u00e4\u00e4"));
+}
+
+TEST(JobsTest, WhatAWorkerWroteIsSealed) {
+  JobHarness service;
+  const auto fail = [&](WorkerEnd end) {
+    const LeaseName lease = service.Lease();
+    EXPECT_THAT(service.Checkpoint(lease, 1, "state"), IsOk());
+    EXPECT_THAT(service.jobs().Fail({.lease = lease, .end = end, .message = "words of a worker"}),
+                IsOk());
+  };
+  const std::string retried = service.Submit();
+  fail(WorkerEnd::kRetry);
+  service.Pass(absl::Minutes(1));
+  EXPECT_EQ(service.Job(retried).failure_message, "words of a worker");
+  service.Restart();
+  EXPECT_EQ(service.Job(retried).failure_message, "words of a worker");
+  fail(WorkerEnd::kFinal);
+  EXPECT_EQ(service.Job(retried).failure_message, "words of a worker") << "under another key";
+  const std::string done = service.Submit();
+  ASSERT_THAT(service.jobs().Complete(service.Lease(), R"({"note":"words of a worker"})",
+                                      std::nullopt, JobHarness::Pieces("a")),
+              IsOk());
+  service.Restart();
+  EXPECT_EQ(service.Job(retried).failure_message, "words of a worker");
+  EXPECT_THAT(service.Job(done).artefact->manifest, HasSubstr("words of a worker"));
+  EXPECT_FALSE(FilesHold(service, "words of a worker"));
+}
+
+TEST(JobsTest, UploadsAreBounded) {
+  JobHarness service;
+  service.options().jobs.max_uploads = 2;
+  service.options().jobs.max_tenant_bytes = 2'000'000;
+  service.Restart();
+  for (int i = 0; i < 3; ++i) service.Submit();
+  const LeaseName first = service.Lease();
+  const LeaseName second = service.Lease();
+  const LeaseName third = service.Lease();
+  const auto put = [&](const LeaseName& lease, JobHarness::Pieces pieces) {
+    return service.jobs().PutCheckpoint(lease, {.step = 1}, pieces).status();
+  };
+  // Each is sent while the one before is half done.
+  int pieces = 0, inner_pieces = 0;
+  const auto inner = [&]() -> absl::StatusOr<std::optional<std::string>> {
+    if (++inner_pieces == 2) {
+      EXPECT_THAT(put(third, JobHarness::Pieces("x")),
+                  HasCode(absl::StatusCode::kResourceExhausted));
+      EXPECT_THAT(put(second, JobHarness::Pieces("x")), Fails(kNotNow, "data"));
+    }
+    if (inner_pieces == 4) return std::nullopt;
+    return std::string(600'000, 'x');
+  };
+  const auto outer = [&]() -> absl::StatusOr<std::optional<std::string>> {
+    if (++pieces == 2) {
+      EXPECT_THAT(service.jobs().PutCheckpoint(second, {.step = 1}, inner),
+                  Fails(absl::StatusCode::kResourceExhausted, "data"))
+          << "what the other one has sent counts too";
+    }
+    if (pieces == 3) return std::nullopt;
+    return std::string(600'000, 'x');
+  };
+  EXPECT_THAT(service.jobs().PutCheckpoint(first, {.step = 1}, outer), IsOk());
+  EXPECT_THAT(put(third, JobHarness::Pieces("x")), IsOk());
+  EXPECT_THAT(put(second, JobHarness::Pieces("x")), IsOk());
+  EXPECT_EQ(service.Files(), 3u);
+  EXPECT_TRUE(std::filesystem::is_empty(service.data() + "/temporary"));
+}
+
+// The lease ends with the last piece, when the file is in its place and its row is not.
+TEST(JobsTest, AFileThatCameTooLateIsRemoved) {
+  JobHarness service;
+  service.Submit();
+  const LeaseName lease = service.Lease();
+  int pieces = 0;
+  const auto receive = [&]() -> absl::StatusOr<std::optional<std::string>> {
+    if (++pieces == 1) return std::string("late");
+    service.Pass(absl::Seconds(31));
+    return std::nullopt;
+  };
+  EXPECT_THAT(service.jobs().PutCheckpoint(lease, {.step = 1}, receive), Fails(kNotNow, "lease"));
+  EXPECT_EQ(service.Files(), 0u);
+}
+
+TEST(JobsTest, CountsSayWhatAnOperatorAsks) {
+  JobHarness service;
+  service.Submit();
+  service.Pass(absl::Seconds(90));
+  EXPECT_EQ(service.jobs().Counts().oldest_queued_seconds, 90.0);
+  EXPECT_THAT(service.jobs().Fail({.lease = service.Lease(), .end = WorkerEnd::kFinal}), IsOk());
+  service.Submit();
+  for (int i = 0; i < 5; ++i) {
+    service.Lease();
+    service.Pass(absl::Seconds(31));
+    service.jobs().Counts();
+    service.Pass(absl::Minutes(10));
+  }
+  const JobCounts counts = service.jobs().Counts();
+  EXPECT_EQ(counts.failed[static_cast<size_t>(JobFailure::kBadInput) - 1], 1u);
+  EXPECT_EQ(counts.failed[static_cast<size_t>(JobFailure::kWorkerLost) - 1], 1u);
+  EXPECT_EQ(counts.leases_lost, 5u);
+  EXPECT_EQ(counts.oldest_queued_seconds, 0.0);
+  EXPECT_TRUE(counts.usable);
+  EXPECT_EQ(counts.erasures_untold, 0u);
+}
+
 TEST(JobsTest, ARequestIdMakesOneJob) {
   JobHarness service;
   const auto first = service.TrySubmit("m", "r1");
