@@ -7,7 +7,7 @@
 #   restore_drill.sh --backups FOLDER --keys FOLDER --vault FOLDER [--key-file FILE] [--work FOLDER] [--secrets FOLDER]
 #
 #   --backups FOLDER   of deploy/backup.sh, whose newest backup is taken; or one with a folder a tenant
-#   --keys FOLDER      `keys` of the data folder, with signing.pem; it is only read
+#   --keys FOLDER      `keys` of the data folder, with signing.pem; it is only read, and `closed` beside it
 #   --vault FOLDER     the vault, or a snapshot of it; it is only read
 #   --key-file FILE    pinned keys of the tenants' logs, a line each; without it, those that the restored logs
 #                      state, which shows that all is whole but not whose it is
@@ -85,6 +85,8 @@ find "$secrets" -type d -exec chmod u=rwx,go=,g-s {} +
 find "$secrets" -type f -exec chmod 0600 {} +
 find "$secrets/keys" "$secrets"/vault/*/kek -type f -exec chmod 0400 {} + 2>/dev/null || true
 
+# Logs of deleted tenants lie beside the keys in the data folder.
+closed=$(dirname "$(realpath "$keys")")/closed
 mkdir "$work/data"
 ln -s "$secrets/keys" "$work/data/keys"
 started=$SECONDS
@@ -98,10 +100,12 @@ back=0 deleted=0 memories=0 tokens=0 failed=0
 fault() { echo "restore drill: FAILED: $*" >&2; failed=$((failed + 1)); }
 for backup in "${found[@]}"; do
   tenant=$(basename "$backup")
-  # A tenant that was deleted since has no vault any more, and must not come back.
+  # A tenant that was deleted since has no vault any more, but its log, and must not come back.
   uid=$(sed -nE 's/^uid ([0-9a-f]{32})$/\1/p' "$backup/manifest")
   if [ -n "$uid" ] && [ ! -d "$secrets/vault/$uid" ]; then
-    if lethe backup restore "$backup" >/dev/null 2>&1; then
+    if [ ! -d "$closed/$tenant-$uid" ]; then
+      fault "$tenant: the vault has nothing of it, and no log beside the keys says that it was deleted"
+    elif lethe backup restore "$backup" >/dev/null 2>&1; then
       fault "$tenant: came back though its vault is gone"
     else
       echo "restore drill: $tenant: deleted since, and stays so"

@@ -21,6 +21,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -39,9 +40,10 @@ namespace fs = std::filesystem;
 // A certificate is renewed weeks before its end; who reads this may be away.
 constexpr absl::Duration kCertificateWarning = absl::Hours(21 * 24);
 constexpr absl::Duration kCertificateFailure = absl::Hours(3 * 24);
-// Of a disk: below the first people look, below the second (or the ballast) writes are refused.
-constexpr double kFreeWarning = 0.15;
-constexpr double kFreeFailure = 0.03;
+// Of a disk: below this share people look; below the second, or twice the ballast, inserts are
+// refused soon, if not already.
+constexpr double kFreeWarning = 0.1;
+constexpr double kFreeFailure = 256.0 * (1 << 20);
 // What clocks that are kept by NTP may differ by, generously.
 constexpr absl::Duration kFuture = absl::Seconds(10);
 
@@ -210,7 +212,7 @@ void CheckFree(absl::string_view name,
   if ((info.f_flag & ST_RDONLY) != 0) {
     out.push_back(Fail("disk", absl::StrCat(name, ": mounted read-only"),
                        "look into the kernel's log; the file system may be damaged"));
-  } else if (free < std::max(all * kFreeFailure, static_cast<double>(ballast))) {
+  } else if (free < std::max(kFreeFailure, 2.0 * static_cast<double>(ballast))) {
     out.push_back(Fail("disk", found, "make room: inserts are refused soon, or already"));
   } else if (free < all * kFreeWarning) {
     out.push_back(Warn("disk", found, "make room, or extend the volume"));
@@ -333,6 +335,8 @@ std::vector<Finding> CheckAnchors(const Installation& installation) {
   }
   size_t whole = 0;
   for (const std::string& uid : Folders(installation.vault, error)) {
+    // The vault has other folders too, such as that of jobs.
+    if (uid.size() != 32 || !std::all_of(uid.begin(), uid.end(), absl::ascii_isxdigit)) continue;
     const std::string folder = absl::StrCat(installation.vault, "/", uid);
     std::error_code none;
     std::vector<std::string> lacks;

@@ -88,7 +88,11 @@ mv anchor.db "vault/$uid/anchor.db"
 cp -r "vault/$uid" vault/00000000000000000000000000000000
 status 0 doctor
 line warn anchor "3 tenants in the vault, and 2 in the data"
+mkdir -m 700 vault/others
 rm -rf vault/00000000000000000000000000000000
+status 0 doctor
+line ok anchor "2 tenants"
+rmdir vault/others
 touch -d '+1 hour' data/tenants/lab/tenant.db
 status 4 doctor
 line fail clock "tenant lab was written in the future"

@@ -77,6 +77,12 @@ said "FAILED: lab: "
 said "1 of 2 tenants"
 rm -rf "$newest/lab"
 cp -r vault whole
+mv vault vault.away
+mkdir -m 700 vault
+status 1 drill
+said "FAILED: clinic: the vault has nothing of it, and no log beside the keys says that it was deleted"
+rm -rf vault
+mv vault.away vault
 rm vault/*/kek/*
 status 1 drill
 said "FAILED: clinic: "
