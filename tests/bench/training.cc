@@ -35,7 +35,6 @@ std::string MadeUpWord(Random& random) {
   return word;
 }
 
-// The places of `solution`'s points with weight, problem after problem.
 size_t WithWeight(const batched::Solution<float>& solution) {
   return static_cast<size_t>(
       std::ranges::count_if(solution.weights, [](float weight) { return weight > 0; }));
@@ -141,10 +140,6 @@ absl::StatusOr<Evaluation> Evaluate(const model::Runtime& runtime,
   total.accuracy = static_cast<double>(right) / static_cast<double>(total.targets);
   total.supports /= static_cast<double>(count);
   return total;
-}
-
-double HybridState(const model::MixerOptions& hybrid, size_t n, double supports) {
-  return model::StateBytes(hybrid, n, supports, kNumberBytes);
 }
 
 model::MixerOptions AtEqualState(const model::MixerOptions& hybrid,

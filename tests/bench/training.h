@@ -51,9 +51,6 @@ absl::StatusOr<Evaluation> Evaluate(const model::Runtime& runtime,
                                     uint64_t first,
                                     uint64_t count);
 
-// What a layer of `hybrid` keeps at the end of n tokens, in bytes, with numbers of 4.
-double HybridState(const model::MixerOptions& hybrid, size_t n, double supports);
-
 // The same sizes with another kind of attention, which keeps at least `bytes` a layer, or the most
 // that it can: windows by tokens, DeltaNet and linear attention by fewer heads. (A head of theirs
 // is a matrix of (width / heads)^2 numbers, whatever the length.)
