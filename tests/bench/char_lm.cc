@@ -47,7 +47,7 @@ model::LanguageTrainerOptions OptionsOf(bool quick, uint64_t steps, uint64_t see
 }
 
 absl::StatusOr<Result> Run(const Settings& settings) {
-  const auto steps = static_cast<uint64_t>(settings.Count("--steps", 1000, 40));
+  const auto steps = static_cast<uint64_t>(settings.Count("--steps", 1000, 20));
   const auto seeds = static_cast<uint64_t>(settings.Count("--seeds", 3, 1));
   const model::LanguageTrainerOptions sizes = OptionsOf(settings.quick, steps, 1);
   const size_t block = sizes.model.block;
@@ -143,7 +143,7 @@ const Registration kRegistration(
     {"char-lm",
      "bits a character, the hybrid against a sliding window",
      {{"--text", "FILE", "any text instead of made-up words", Flag::Kind::kText},
-      {"--steps", "N", "of each training (1000, quick 40)", Flag::Kind::kCount},
+      {"--steps", "N", "of each training (1000, quick 20)", Flag::Kind::kCount},
       {"--seeds", "N", "trainings of each (3, quick 1)", Flag::Kind::kCount}},
      Run});
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <span>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
