@@ -162,6 +162,54 @@ LETHE_BIN=$new "$new/lethe" doctor --data "$work/data" --vault "$work/vault" --b
 claim $holds "lethe doctor" "$(grep -c '"ok"' "$work/said") ok, $(grep -c '"warn"' "$work/said") warn, $(grep -c '"fail"' "$work/said" || true) fail" "no failure"
 stop
 
+# --- What the unit of systemd lets lethed do, against what it does: with strace, as an ordinary user.
+if command -v strace >/dev/null && command -v systemd-analyze >/dev/null; then
+  as_user=()
+  [ "$(id -u)" -ne 0 ] || as_user=(setpriv --reuid 65532 --regid 65532 --clear-groups)
+  mkdir -m 777 "$work/traced"
+  chmod a+rx "$work"
+  "${as_user[@]}" strace -f -qq -o "$work/traced/trace" "$new/lethed" --data "$work/traced/data" \
+    --vault "$work/traced/vault" --listen "127.0.0.1:$port" --insecure-loopback 2>>"$work/log" &
+  server=$!
+  for ((tries = 0; tries < 300; tries++)); do lethe health --timeout 2s >/dev/null 2>&1 && break; sleep 0.1; done
+  make traced
+  head -n 60 "$work/tokens.ndjson" | lethe insert -t traced -m visits -f - --format ndjson >/dev/null
+  lethe forget -t traced -m visits --subject subject-3 --yes >/dev/null
+  lethe query -t traced -m visits --key 0.1,2.5 >/dev/null
+  lethe backup create --out "$work/traced/backup" >/dev/null
+  lethe export traced --to "$work/traced/export" >/dev/null
+  lethe key rotate --yes >/dev/null
+  lethe key rewrap --yes >/dev/null
+  lethe verify traced visits >/dev/null
+  lethe backup restore "$work/traced/backup/traced" --replace >/dev/null
+  kill -TERM "$(pgrep -P "$server")"
+  status=0
+  wait "$server" || status=$?
+  server=
+  python3 - "$work/traced/trace" >"$work/said" <<'PYTHON' && holds=0 || holds=1
+import re, subprocess, sys
+listed = subprocess.run(["systemd-analyze", "syscall-filter", "--no-pager"], capture_output=True, text=True, check=True).stdout
+sets, current = {}, None
+for line in listed.splitlines():
+    if line.startswith("@"):
+        current = sets.setdefault(line.strip(), [])
+    elif line.strip() and not line.strip().startswith("#") and current is not None:
+        current.append(line.strip())
+def members(name):
+    return set().union(*(members(part) if part.startswith("@") else {part} for part in sets[name]))
+trace = open(sys.argv[1], errors="replace").read()
+used = set(re.findall(r"^\d+ +([a-z0-9_]+)\(", trace, re.M))
+refused = used - (members("@system-service") - members("@privileged"))
+executable = len(re.findall(r"PROT_WRITE\|PROT_EXEC", trace))
+print(f"{len(used)} kinds of calls, refused {sorted(refused)}, {executable} mappings to write and execute")
+sys.exit(bool(refused) or executable > 0 or len(used) < 40)
+PYTHON
+  [ "$status" -eq 0 ] || holds=1
+  claim $holds "system calls of lethed, against SystemCallFilter and MemoryDenyWriteExecute of lethed.service" "$(cat "$work/said")" "none refused"
+else
+  echo "   no strace or systemd-analyze here: what lethed.service refuses is not held against what lethed does"
+fi
+
 # --- Manifests, compose and units.
 for check in kubernetes host; do
   python3 "tests/deploy/check_$check.py" . "$new" >"$work/said" 2>&1 && holds=0 || holds=1
