@@ -3,7 +3,7 @@
 # system that cannot be written, as an ordinary user without capabilities, the main job of the quickstart, and
 # the server as the pod of deploy/kubernetes runs it, with volumes and secrets as a kubelet mounts them.
 #
-#   bash deploy/image/build_test.sh [--keep-base] [--built]
+#   bash deploy/image/build_test.sh [--keep-base] [--built] [--twice]
 #
 # Needs Debian 12, root, a network to a mirror of Debian, 6 GB, and the packages buildah, debootstrap and python3-yaml.
 # Takes minutes where CCACHE_DIR (or ~/.cache/ccache) has what a build of this checkout left, half an hour where not; so it
@@ -11,16 +11,18 @@
 #
 #   --keep-base   use the base of an earlier run, and the layers that were made on it
 #   --built       put the programs of build/release/bin into it, in place of compiling them there
+#   --twice       makes the image itself a second time, from the same programs, and compares every file
 #   LETHE_BASE    a base image that is there, instead of one made by debootstrap
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
-keep= built=
+keep= built= twice=
 for word in "$@"; do
   case "$word" in
     --keep-base) keep=yes ;;
     --built) built=yes ;;
-    *) sed -n '6,16s/^# \{0,1\}//p' deploy/image/build_test.sh >&2; exit 2 ;;
+    --twice) twice=yes ;;
+    *) sed -n '6,17s/^# \{0,1\}//p' deploy/image/build_test.sh >&2; exit 2 ;;
   esac
 done
 for program in buildah debootstrap unshare setpriv; do
@@ -123,6 +125,22 @@ claim $holds "files with setuid or setgid, or that everybody can write" "$writab
 found=$(find "$image"/usr/bin "$image"/bin \( -name 'gcc*' -o -name 'g++*' -o -name cmake -o -name curl -o -name wget \) 2>/dev/null | wc -l)
 [ "$found" -eq 0 ] && holds=0 || holds=1
 claim $holds "compilers and downloaders in it" "$found" "0"
+
+if [ -n "$twice" ]; then
+  tree() { (cd "$1" && find . -xdev \( -type f -exec sha256sum {} + -o -type l -printf '%p -> %l\n' \) | LC_ALL=C sort -k 2
+    cd "$1" && find . -xdev -printf '%p %m %U %G %y\n' | LC_ALL=C sort); }
+  tree "$image" >"$work/tree"
+  # Another label, so that nothing of the last stage is taken from before.
+  buildah bud --layers --format docker --pull-never "${arguments[@]}" --build-arg REVISION=again -t localhost/lethe:again \
+    -f Dockerfile . >>"$work/build.log" 2>&1
+  again=$(buildah from --pull-never localhost/lethe:again)
+  tree "$(buildah mount "$again")" >"$work/tree.again"
+  buildah rm "$again" >/dev/null
+  buildah rmi localhost/lethe:again >/dev/null
+  cmp -s "$work/tree" "$work/tree.again" && holds=0 || holds=1
+  claim $holds "a second image of the same programs and packages" \
+    "$(diff "$work/tree" "$work/tree.again" | grep -c '^[<>]' || true) of $(wc -l <"$work/tree") lines about files differ" "0"
+fi
 
 # inside SCRIPT...: bash in the image: read-only root, no capabilities, no new privileges, the user 65532; `job` is
 # deploy/ of this checkout, `volumes` what has been prepared for the pod.

@@ -3,7 +3,8 @@
 # BUILT, and leaves in OUT what goes into the image (usr/) and the Debian packages that the programs need there (packages).
 set -euo pipefail
 preset=$1 jobs=$2 built=$3 out=$4
-if [ "$preset" = cuda ] && ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
+[ ! -x /usr/local/cuda/bin/nvcc ] || PATH=$PATH:/usr/local/cuda/bin
+if [ "$preset" = cuda ] && ! command -v nvcc >/dev/null; then
   echo "compile: PRESET=cuda needs nvcc; give a Debian 12 with it as BUILD_BASE" >&2
   exit 1
 fi
