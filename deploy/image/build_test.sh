@@ -142,8 +142,8 @@ if [ -n "$twice" ]; then
     "$(diff "$work/tree" "$work/tree.again" | grep -c '^[<>]' || true) of $(wc -l <"$work/tree") lines about files differ" "0"
 fi
 
-# inside SCRIPT...: bash in the image: read-only root, no capabilities, no new privileges, the user 65532; `job` is
-# deploy/ of this checkout, `volumes` what has been prepared for the pod.
+# inside COMMAND...: in the image, on a root that cannot be written, without capabilities or new privileges, as the user
+# 65532; /tmp/job has the scripts of this checkout, `volumes` what has been prepared for the pod.
 cat >"$work/inside.sh" <<'INSIDE'
 set -euo pipefail
 image=$1 volumes=$2 job=$3
@@ -169,6 +169,16 @@ mkdir -p "$work/volumes" "$work/job/lib"
 cp deploy/lib/*.sh "$work/job/lib/"
 cp deploy/restore_drill.sh deploy/backup.sh "$work/job/"
 chmod -R a+rX "$work"
+
+version=$(sed -nE 's/^project\(lethe VERSION ([0-9.]+) .*/\1/p' CMakeLists.txt)
+said= wanted=
+for program in lethed lethe-verify lethe-worker; do
+  [ -e "$image/usr/bin/$program" ] || continue
+  said+="$(inside "$program" --version 2>&1 | head -n 1); "
+  wanted+="$program $version; "
+done
+[ "$said" = "$wanted" ] && holds=0 || holds=1
+claim $holds "programs in it, run" "${said%; }" "${wanted%; }"
 
 step "The main job of the quickstart, inside"
 mkdir "$work/visits"
