@@ -16,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "core/base/status_macros.h"
 #include "core/program/command_tree.h"
+#include "core/program/help_formatter.h"
 #include "core/program/manual_page.h"
 #include "core/program/nearest_name.h"
 #include "core/program/toml_file.h"
@@ -24,11 +25,12 @@
 namespace lethe::server {
 namespace {
 
-constexpr size_t kHelpColumns = 80;
 constexpr char kName[] = "lethed";
 constexpr char kDescription[] =
     "lethed: the server of Lethe, a memory that can prove it has forgotten.";
 constexpr char kPrefix[] = "LETHE_";
+// Of lethe-worker, which people run beside it.
+constexpr char kWorkerPrefix[] = "LETHE_WORKER_";
 constexpr char kConfigFlag[] = "--config";
 constexpr char kConfigVariable[] = "LETHE_CONFIG";
 
@@ -44,28 +46,6 @@ constexpr const char* kClientVariables[] = {"LETHE_ADDRESS",
                                             "LETHE_SERVER_NAME",
                                             "LETHE_TOKEN",
                                             "LETHE_TOKEN_FILE"};
-
-// Options one below the other, with wrapped text: the formatter that ships with CLI11 does not
-// wrap.
-class HelpFormatter : public CLI::Formatter {
- public:
-  std::string make_option(const CLI::Option* option, bool is_positional) const override {
-    std::string out = absl::StrCat("  ", make_option_name(option, is_positional));
-    if (option->get_items_expected_max() > 0) absl::StrAppend(&out, " ", option->get_type_name());
-    absl::StrAppend(&out, "\n");
-    constexpr absl::string_view kIndent = "        ";
-    std::string line(kIndent);
-    for (const absl::string_view word : absl::StrSplit(option->get_description(), ' ')) {
-      if (line.size() + 1 + word.size() > kHelpColumns) {
-        absl::StrAppend(&out, line, "\n");
-        line = std::string(kIndent);
-      }
-      absl::StrAppend(&line, line.size() == kIndent.size() ? "" : " ", word);
-    }
-    absl::StrAppend(&out, line, "\n");
-    return out;
-  }
-};
 
 std::string HelpOf(const Option& option) {
   return absl::StrCat(option.help, option.default_text.empty() ? "" : " Default ",
@@ -85,7 +65,7 @@ struct Flags {
 
 void AddFlags(CLI::App& app, Flags& flags) {
   flags.options.resize(Options().size());
-  app.formatter(std::make_shared<HelpFormatter>());
+  app.formatter(std::make_shared<program::HelpFormatter>());
   app.allow_extras();
   app.set_help_flag("-h,--help", "Print this text and exit.");
   app.add_flag("--version", flags.version, "Print the version and exit.");
@@ -162,6 +142,7 @@ std::vector<std::string> UnknownVariables() {
     const absl::string_view text(*entry);
     const std::string name(text.substr(0, text.find('=')));
     if (!absl::StartsWith(name, kPrefix) || IsServiceLink(name)) continue;
+    if (absl::StartsWith(name, kWorkerPrefix)) continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     if (std::find(std::begin(kClientVariables), std::end(kClientVariables), name) !=
         std::end(kClientVariables)) {

@@ -68,6 +68,8 @@ struct Config {
   uint64_t ballast = uint64_t{64} << 20;
   // After the receipt of an erasure request.
   uint64_t erasure_due_days = 30;
+  // Of training jobs.
+  absl::Duration job_lease = absl::Seconds(30);
   service::LogLevel log_level = service::LogLevel::kInfo;
   // Empty for nowhere.
   std::string metrics_listen;

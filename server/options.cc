@@ -391,6 +391,9 @@ std::vector<Option> MakeOptions() {
             "", CheckBallast),
       Number("erasure-due-days", &Config::erasure_due_days, {.least = 1, .most = 365},
              "Days after its receipt in which an erasure request is due; it is worked on at once."),
+      Time("job-lease", &Config::job_lease, absl::Seconds(2), absl::Minutes(10),
+           "How long a worker has a training job after its last sign of life; it gives one every "
+           "third of that."),
       Choice("log-level", "LEVEL", &Config::log_level,
              {{"debug", LogLevel::kDebug},
               {"info", LogLevel::kInfo},

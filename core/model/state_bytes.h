@@ -76,6 +76,7 @@ class ByteReader {
   }
   bool ok() const { return ok_; }
   bool AtEnd() const { return ok_ && rest_.empty(); }
+  size_t left() const { return rest_.size(); }
 
  private:
   const char* Take(size_t size) {

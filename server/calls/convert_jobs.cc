@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "server/calls/convert.h"
-#include "server/service/job_config.h"
 #include "server/service/names.h"
 
 namespace lethe::calls {
@@ -19,7 +18,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
-using service::FieldBounds;
+using jobs::FieldInfo;
 
 const FieldDescriptor* FieldOf(const Message& message, const char* name) {
   const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
@@ -32,9 +31,9 @@ template <typename Config>
 Config ConfigOf(const Message& from) {
   Config config;
   const Reflection* reflection = from.GetReflection();
-  service::VisitFields(config, [&](const char* name, auto& member, const FieldBounds&) {
+  VisitFields(config, [&](const FieldInfo& info, auto& member) {
     using Field = std::remove_cvref_t<decltype(member)>;
-    const FieldDescriptor* field = FieldOf(from, name);
+    const FieldDescriptor* field = FieldOf(from, info.name);
     if constexpr (std::is_same_v<Field, std::vector<double>>) {
       const int size = reflection->FieldSize(from, field);
       if (size == 0) return;
@@ -48,6 +47,8 @@ Config ConfigOf(const Message& from) {
         member = reflection->GetDouble(from, field);
       } else if constexpr (std::is_same_v<Field, uint64_t>) {
         member = reflection->GetUInt64(from, field);
+      } else if constexpr (std::is_same_v<Field, bool>) {
+        member = reflection->GetBool(from, field);
       } else {
         const int value = reflection->GetEnumValue(from, field);
         // One that is not known is out of bounds for the check.
@@ -61,15 +62,17 @@ Config ConfigOf(const Message& from) {
 template <typename Config>
 void FillConfig(const Config& config, Message* to) {
   const Reflection* reflection = to->GetReflection();
-  service::VisitFields(config, [&](const char* name, const auto& member, const FieldBounds&) {
+  VisitFields(config, [&](const FieldInfo& info, const auto& member) {
     using Field = std::remove_cvref_t<decltype(member)>;
-    const FieldDescriptor* field = FieldOf(*to, name);
+    const FieldDescriptor* field = FieldOf(*to, info.name);
     if constexpr (std::is_same_v<Field, std::vector<double>>) {
       for (const double value : member) reflection->AddDouble(to, field, value);
     } else if constexpr (std::is_same_v<Field, double>) {
       reflection->SetDouble(to, field, member);
     } else if constexpr (std::is_same_v<Field, uint64_t>) {
       reflection->SetUInt64(to, field, member);
+    } else if constexpr (std::is_same_v<Field, bool>) {
+      reflection->SetBool(to, field, member);
     } else {
       reflection->SetEnumValue(to, field, static_cast<int>(member));
     }

@@ -1,71 +1,25 @@
 #include "server/service/job_config.h"
 
 #include <bit>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "audit/encoding.h"
-#include "core/base/status_macros.h"
+#include "core/training/job_options.h"
 #include "server/service/blob.h"
-#include "server/service/names.h"
-#include "server/service/validate.h"
 
 namespace lethe::service {
 namespace {
+
+using jobs::FieldInfo;
 
 constexpr uint8_t kVersion = 1;
 
 template <typename Field>
 constexpr bool kIsGrid = std::is_same_v<std::remove_const_t<Field>, std::vector<double>>;
 
-absl::Status CheckValue(const std::string& field, double value, const FieldBounds& bounds) {
-  if (value >= bounds.least && value <= bounds.most) return absl::OkStatus();
-  return FieldError(field, absl::StrCat("must be ", bounds.least, " to ", bounds.most));
-}
-
-absl::Status CheckTogether(const CalibrateConfig&) { return absl::OkStatus(); }
-absl::Status CheckTogether(const TrainEncoderConfig& config) {
-  // Otherwise no weights add up to one.
-  if (config.box * static_cast<double>(config.problem_size) > 1.0) return absl::OkStatus();
-  return FieldError("train_encoder.box", "times problem_size must be above 1");
-}
-absl::Status CheckTogether(const TrainLmConfig& config) {
-  if (config.width % config.heads != 0) {
-    return FieldError("train_lm.heads", "must divide width");
-  }
-  if (config.chunk > config.block) {
-    return FieldError("train_lm.chunk", "must be at most block");
-  }
-  if (config.warm_up > config.steps) {
-    return FieldError("train_lm.warm_up", "must be at most steps");
-  }
-  if (config.attention == LmAttention::kHybrid &&
-      config.box * static_cast<double>(config.chunk) <= 1.0) {
-    return FieldError("train_lm.box", "times chunk must be above 1");
-  }
-  // 64 M weights of 12 width^2 a layer: what a worker can be asked for.
-  if (config.layers * 12 * config.width * config.width > (uint64_t{64} << 20)) {
-    return FieldError("train_lm.width", "with these layers the model has too many weights");
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
-
-absl::string_view JobKindName(JobKind kind) {
-  switch (kind) {
-    case JobKind::kCalibrate:
-      return "calibrate";
-    case JobKind::kTrainEncoder:
-      return "train_encoder";
-    case JobKind::kTrainLm:
-      return "train_lm";
-  }
-  return "";
-}
 
 absl::string_view JobStateName(JobState state) {
   switch (state) {
@@ -85,29 +39,15 @@ absl::string_view JobStateName(JobState state) {
   return "";
 }
 
-absl::Status CheckJobConfig(const JobConfig& config) {
-  absl::Status status;
-  const absl::string_view kind = JobKindName(KindOf(config));
-  std::visit(
-      [&](const auto& one) {
-        VisitFields(one, [&](const char* name, const auto& member, const FieldBounds& bounds) {
-          const std::string field = absl::StrCat(kind, ".", name);
-          if constexpr (kIsGrid<std::remove_cvref_t<decltype(member)>>) {
-            if (member.empty() || member.size() > kMaxGrid) {
-              status.Update(
-                  FieldError(field, absl::StrCat("must have 1 to ", kMaxGrid, " values")));
-            }
-            for (size_t i = 0; i < member.size(); ++i) {
-              status.Update(CheckValue(Indexed(field, i), member[i], bounds));
-            }
-          } else {
-            status.Update(CheckValue(field, static_cast<double>(member), bounds));
-          }
-        });
-        if (status.ok()) status = CheckTogether(one);
-      },
-      config);
-  return status;
+absl::Status CheckJobConfig(const JobConfig& config, const MemoryConfig& memory) {
+  training::MemoryShape shape;
+  if (memory.kernel.has_value()) {
+    shape.kernel = static_cast<batched::KernelKind>(memory.kernel->kind);
+    shape.parameter = memory.kernel->parameter;
+  }
+  shape.key_dimension = memory.key_dimension;
+  shape.value_dimension = memory.value_dimension;
+  return training::CheckConfig(config, shape);
 }
 
 std::string EncodeJobConfig(const JobConfig& config) {
@@ -117,7 +57,7 @@ std::string EncodeJobConfig(const JobConfig& config) {
   const auto append = [&](double value) { audit::AppendU64(out, std::bit_cast<uint64_t>(value)); };
   std::visit(
       [&](const auto& one) {
-        VisitFields(one, [&](const char*, const auto& member, const FieldBounds&) {
+        VisitFields(one, [&](const FieldInfo&, const auto& member) {
           using Field = std::remove_cvref_t<decltype(member)>;
           if constexpr (kIsGrid<Field>) {
             audit::AppendU32(out, static_cast<uint32_t>(member.size()));
@@ -135,23 +75,12 @@ std::string EncodeJobConfig(const JobConfig& config) {
 
 absl::StatusOr<JobConfig> DecodeJobConfig(absl::string_view blob) {
   BlobReader reader(blob);
-  JobConfig config;
-  switch (static_cast<JobKind>(reader.Byte())) {
-    case JobKind::kCalibrate:
-      config = CalibrateConfig();
-      break;
-    case JobKind::kTrainEncoder:
-      config = TrainEncoderConfig();
-      break;
-    case JobKind::kTrainLm:
-      config = TrainLmConfig();
-      break;
-    default:
-      return DamagedBlob("job");
-  }
+  const auto kind = static_cast<JobKind>(reader.Byte());
+  if (JobKindName(kind).empty()) return DamagedBlob("job");
+  JobConfig config = jobs::DefaultsOf(kind);
   std::visit(
       [&](auto& one) {
-        VisitFields(one, [&](const char*, auto& member, const FieldBounds&) {
+        VisitFields(one, [&](const FieldInfo&, auto& member) {
           using Field = std::remove_cvref_t<decltype(member)>;
           if constexpr (kIsGrid<Field>) {
             member.clear();
@@ -165,7 +94,7 @@ absl::StatusOr<JobConfig> DecodeJobConfig(absl::string_view blob) {
         });
       },
       config);
-  if (!reader.AtEnd(kVersion) || !CheckJobConfig(config).ok()) return DamagedBlob("job");
+  if (!reader.AtEnd(kVersion) || !jobs::CheckFields(config).ok()) return DamagedBlob("job");
   return config;
 }
 
@@ -173,12 +102,12 @@ std::string JobConfigJson(const JobConfig& config) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   std::visit(
       [&](const auto& one) {
-        VisitFields(one, [&](const char* name, const auto& member, const FieldBounds&) {
+        VisitFields(one, [&](const FieldInfo& info, const auto& member) {
           using Field = std::remove_cvref_t<decltype(member)>;
-          if constexpr (std::is_same_v<Field, LmAttention>) {
-            json[name] = static_cast<uint64_t>(member);
+          if constexpr (std::is_enum_v<Field>) {
+            json[info.name] = std::string(info.words[static_cast<size_t>(member)]);
           } else {
-            json[name] = member;
+            json[info.name] = member;
           }
         });
       },

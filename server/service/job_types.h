@@ -7,15 +7,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "core/jobs/job_config.h"
 #include "server/service/types.h"
 
 namespace lethe::service {
 
-inline constexpr size_t kMaxGrid = 64;                              // values of a sweep
 inline constexpr size_t kMaxWorkerNameBytes = 64;                   // [A-Za-z0-9._:-]
 inline constexpr size_t kMaxManifestBytes = size_t{16} << 10;       // the worker's part
 inline constexpr size_t kMaxWholeManifestBytes = size_t{48} << 10;  // as it is kept
@@ -23,7 +22,6 @@ inline constexpr size_t kMaxOpenJobs = 1000;    // of a tenant, whatever its quo
 inline constexpr size_t kMaxKeptJobs = 10'000;  // of a tenant, ended ones included
 
 // Numbered as in proto/lethe/v1, as all here.
-enum class JobKind : uint8_t { kCalibrate = 1, kTrainEncoder = 2, kTrainLm = 3 };
 enum class JobState : uint8_t {
   kQueued = 1,
   kLeased = 2,   // a worker has it, and has not said anything yet
@@ -34,65 +32,17 @@ enum class JobState : uint8_t {
 };
 inline constexpr size_t kJobStates = 6;
 inline bool HasEnded(JobState state) { return state >= JobState::kSucceeded; }
-// "calibrate", "train_encoder", "train_lm"; "queued", ...
-absl::string_view JobKindName(JobKind kind);
+// "queued", ...
 absl::string_view JobStateName(JobState state);
 
-enum class LmAttention : uint8_t {
-  kHybrid = 1,
-  kSlidingWindow = 2,
-  kDeltaNet = 3,
-  kLinear = 4,
-  kSoftmax = 5,
-};
-
-// Sweeps box and kernel width over the tokens of a memory and recommends a pair.
-struct CalibrateConfig {
-  std::vector<double> boxes = {0.01, 0.02, 0.05, 0.1, 0.2};
-  // Factors on the median distance of keys.
-  std::vector<double> widths = {0.25, 0.5, 1.0, 2.0, 4.0};
-  double target_supports = 0.25;  // fraction of the tokens, at most
-  double target_recall = 0.9;     // of held-out tokens, at least
-  double held_out = 0.2;
-  uint64_t seed = 0;
-  bool operator==(const CalibrateConfig&) const = default;
-};
-// Learns projections of raw vectors, kernel width and gate so that readouts recall values.
-struct TrainEncoderConfig {
-  uint64_t projected_dimension = 32;
-  uint64_t problem_size = 64;  // tokens of one problem
-  double box = 0.1;
-  uint64_t steps = 2000;
-  uint64_t batch = 16;  // problems
-  double learning_rate = 3e-3;
-  double weight_decay = 0.1;
-  double clip = 1.0;
-  double held_out = 0.1;
-  uint64_t seed = 0;
-  bool operator==(const TrainEncoderConfig&) const = default;
-};
-// Trains a small causal language model on the payloads of the tokens, in the order of insertion.
-struct TrainLmConfig {
-  LmAttention attention = LmAttention::kHybrid;
-  uint64_t layers = 4;
-  uint64_t width = 256;
-  uint64_t heads = 4;
-  uint64_t block = 256;  // bytes of context
-  uint64_t chunk = 64;
-  double box = 0.25;
-  uint64_t steps = 6000;
-  uint64_t batch = 16;
-  double learning_rate = 3e-3;
-  uint64_t warm_up = 100;  // steps
-  double weight_decay = 0.1;
-  double clip = 1.0;
-  double held_out = 0.1;
-  uint64_t seed = 0;
-  bool operator==(const TrainLmConfig&) const = default;
-};
-// In the order of JobKind.
-using JobConfig = std::variant<CalibrateConfig, TrainEncoderConfig, TrainLmConfig>;
-inline JobKind KindOf(const JobConfig& config) { return static_cast<JobKind>(config.index() + 1); }
+// What can be said of a job is said in core/jobs, for all who say and read it.
+using jobs::CalibrateConfig;
+using jobs::JobConfig;
+using jobs::JobKind;
+using jobs::JobKindName;
+using jobs::KindOf;
+using jobs::TrainEncoderConfig;
+using jobs::TrainLmConfig;
 
 struct JobInput {
   std::string tenant;

@@ -39,7 +39,7 @@ absl::Status Jobs::Check(const JobInput& input) {
   if (!input.config.has_value()) {
     return FieldError("config", "set calibrate, train_encoder or train_lm");
   }
-  return CheckJobConfig(*input.config);
+  return jobs::CheckFields(*input.config);
 }
 
 absl::StatusOr<JobInfo> Jobs::Submit(const std::string& tenant_uid,
@@ -49,6 +49,7 @@ absl::StatusOr<JobInfo> Jobs::Submit(const std::string& tenant_uid,
                                      uint64_t open_quota,
                                      ServiceCounters* counters) {
   LETHE_RETURN_IF_ERROR(Check(input));
+  LETHE_RETURN_IF_ERROR(CheckJobConfig(*input.config, memory_config));
   MutexLock lock(mutex_);
   if (stopped_) return absl::UnavailableError("the server is stopping");
   LETHE_RETURN_IF_ERROR(Ready());

@@ -17,7 +17,7 @@ commands=$(cat "${documents[@]}" | awk '
     line = line $0
     if (line ~ /\\$/) { sub(/\\$/, " ", line); next }
     sub(/^[ \t]*(\$ )?(build\/release\/bin\/)?/, "", line)
-    if (line ~ /^(lethe|lethed|lethe-verify|lethe-bench) /) print line
+    if (line ~ /^(lethe|lethed|lethe-verify|lethe-worker|lethe-bench) /) print line
     line = ""
   }')
 [ -n "$commands" ] || fault "no command line found in the documents"
@@ -29,7 +29,7 @@ while IFS= read -r command; do
   read -r program rest <<<"$command"
   verbs=()
   for word in $rest; do
-    [[ $program =~ ^lethe(-verify)?$ && $word =~ ^[a-z][a-z-]*$ && ${#verbs[@]} -lt 2 ]] || break
+    [[ $program =~ ^lethe(-verify)?$ && $word =~ ^[a-z][a-z-]*$ && ${#verbs[@]} -lt 3 ]] || break
     "$bin/$program" "${verbs[@]}" --help 2>/dev/null | grep -qE "^ +$word( |$)" || break
     verbs+=("$word")
   done

@@ -61,11 +61,18 @@ TEST(JobsTest, WhatIsBadIsNamed) {
   };
   EXPECT_THAT(service->SubmitJob({.tenant = "t", .memory = "m"}, {}), Fails(kInvalid, "config"));
   EXPECT_THAT(submit(TrainEncoderConfig{.steps = 0}), Fails(kInvalid, "train_encoder.steps"));
-  EXPECT_THAT(submit(TrainEncoderConfig{.problem_size = 8, .box = 0.125}),
+  EXPECT_THAT(submit(TrainEncoderConfig{.box = 0.125, .memory_tokens = 8}),
               Fails(kInvalid, "train_encoder.box"));
   EXPECT_THAT(submit(TrainLmConfig{.width = 10, .heads = 3}), Fails(kInvalid, "train_lm.heads"));
   EXPECT_THAT(submit(TrainLmConfig{.learning_rate = std::nan("")}),
               Fails(kInvalid, "train_lm.learning_rate"));
+  EXPECT_THAT(submit(TrainLmConfig{.block = 1024, .chunk = 64}), Fails(kInvalid, "train_lm.chunk"));
+  EXPECT_THAT(submit(TrainLmConfig{.layers = 8, .width = 1024}), Fails(kInvalid, "train_lm.width"))
+      << "of a checkpoint above what a file may have";
+  EXPECT_THAT(submit(CalibrateConfig{.kernel = jobs::JobKernel::kDot}),
+              Fails(kInvalid, "calibrate.kernel"));
+  EXPECT_THAT(submit(CalibrateConfig{.boxes = {0.1}, .tokens = 10}),
+              Fails(kInvalid, "calibrate.boxes"));
   EXPECT_THAT(submit(CalibrateConfig{.boxes = {}}), Fails(kInvalid, "calibrate.boxes"));
   EXPECT_THAT(submit(CalibrateConfig{.boxes = {0.1, 2.0}}), Fails(kInvalid, "calibrate.boxes[1]"));
   EXPECT_THAT(service.TrySubmit("none"), Fails(kNotFound, "memory"));

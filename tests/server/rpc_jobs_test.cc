@@ -234,7 +234,7 @@ TEST_F(RpcJobsTest, AWatchSeesProgressAndEnd) {
   ASSERT_TRUE(reader->Read(&job));
   EXPECT_EQ(job.state(), v1::JOB_STATE_QUEUED);
   EXPECT_EQ(job.train_encoder().steps(), 3u);
-  EXPECT_EQ(job.train_encoder().batch(), 16u) << "defaults are shown";
+  EXPECT_EQ(job.train_encoder().episodes(), 8u) << "defaults are shown";
   std::thread worker([&] {
     FakeWorker fake(workers_.get(), "w");
     ASSERT_TRUE(fake.Lease());

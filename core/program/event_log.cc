@@ -1,4 +1,4 @@
-#include "server/service/event_log.h"
+#include "core/program/event_log.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
-namespace lethe::service {
+namespace lethe::program {
 
 absl::StatusOr<LogLevel> ParseLogLevel(absl::string_view name) {
   for (const LogLevel level :
@@ -50,9 +50,9 @@ void EventLog::Write(LogLevel level, absl::string_view event, std::span<const Lo
   while (done < text.size()) {
     const ssize_t written = ::write(fd_, text.data() + done, text.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // a log that cannot be written must not stop the server
+    if (written <= 0) return;  // a log that cannot be written must not stop a program
     done += static_cast<size_t>(written);
   }
 }
 
-}  // namespace lethe::service
+}  // namespace lethe::program
