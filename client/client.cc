@@ -1,6 +1,7 @@
 #include "client/client.h"
 
 #include "client/retry.h"
+#include "client/sha256.h"
 #include "core/base/check.h"
 #include "core/base/status_macros.h"
 
@@ -233,6 +234,65 @@ StreamRange<Hold> Client::ListHolds(const std::string& tenant, bool released_too
       [connection = connection_, tenant, released_too](const std::string& token) {
         return connection->ListHolds(tenant, released_too, {.page_token = token});
       });
+}
+
+absl::StatusOr<Job> Client::SubmitJob(const NewJob& job) {
+  if (!job.request_id.empty()) return connection_->SubmitJob(job);
+  NewJob with_id = job;
+  with_id.request_id = NewRequestId();
+  return connection_->SubmitJob(with_id);
+}
+
+absl::StatusOr<Job> Client::GetJob(const std::string& tenant, const std::string& id) {
+  return connection_->GetJob(tenant, id);
+}
+
+StreamRange<Job> Client::ListJobs(const std::string& tenant, std::optional<JobState> state) {
+  return StreamRange<Job>([connection = connection_, tenant, state](const std::string& token) {
+    return connection->ListJobs(tenant, state, {.page_token = token});
+  });
+}
+
+absl::StatusOr<Job> Client::CancelJob(const std::string& tenant, const std::string& id) {
+  return connection_->CancelJob(tenant, id);
+}
+
+absl::Status Client::DeleteJob(const std::string& tenant, const std::string& id) {
+  return connection_->DeleteJob(tenant, id);
+}
+
+absl::StatusOr<Job> Client::WatchJob(const std::string& tenant,
+                                     const std::string& id,
+                                     const std::function<absl::Status(const Job&)>& visit) {
+  std::optional<Job> last;
+  LETHE_RETURN_IF_ERROR(connection_->WatchJob(tenant, id, [&](const Job& job) {
+    last = job;
+    return visit(job);
+  }));
+  if (!last.has_value() || !HasEnded(last->state)) {
+    return absl::DataLossError("the watch ended before the job");
+  }
+  return *std::move(last);
+}
+
+absl::StatusOr<JobArtefact> Client::GetArtefact(
+    const std::string& tenant,
+    const std::string& id,
+    const std::function<absl::Status(absl::string_view piece)>& visit) {
+  uint64_t bytes = 0;
+  Sha256 sha256;
+  LETHE_ASSIGN_OR_RETURN(JobArtefact artefact,
+                         connection_->GetArtefact(tenant, id, [&](absl::string_view piece) {
+                           bytes += piece.size();
+                           sha256.Update(piece);
+                           return visit(piece);
+                         }));
+  if (bytes != artefact.bytes) return absl::DataLossError("the artefact lost a part on its way");
+  if (sha256.Finish() != artefact.sha256) {
+    return absl::DataLossError(
+        "the artefact is not the one that the server names: SHA-256 differs");
+  }
+  return artefact;
 }
 
 absl::StatusOr<KeyRewrap> Client::RewrapKeys(const std::string& tenant) {

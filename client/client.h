@@ -151,6 +151,29 @@ class Client {
   absl::StatusOr<Hold> ReleaseHold(const std::string& tenant, const std::string& id);
   StreamRange<Hold> ListHolds(const std::string& tenant, bool released_too = false);
 
+  // --- Training jobs, which workers of the server run (docs/jobs.md). No artefact carries a
+  // deletion certificate. OK means durable. A job without a request id gets one here.
+  absl::StatusOr<Job> SubmitJob(const NewJob& job);
+  absl::StatusOr<Job> GetJob(const std::string& tenant, const std::string& id);
+  // In the order of arrival.
+  StreamRange<Job> ListJobs(const std::string& tenant,
+                            std::optional<JobState> state = std::nullopt);
+  // FAILED_PRECONDITION once it has ended otherwise.
+  absl::StatusOr<Job> CancelJob(const std::string& tenant, const std::string& id);
+  // Of a job that has ended, with its artefact; for good.
+  absl::Status DeleteJob(const std::string& tenant, const std::string& id);
+  // The job as it ended. Calls `visit` with it now and after each change, across lost connections;
+  // its first error ends the call.
+  absl::StatusOr<Job> WatchJob(const std::string& tenant,
+                               const std::string& id,
+                               const std::function<absl::Status(const Job&)>& visit);
+  // The artefact of a job that has succeeded, piece by piece. DATA_LOSS when what came is not what
+  // the server says it is, by size or SHA-256: what was visited is then of no use.
+  absl::StatusOr<JobArtefact> GetArtefact(
+      const std::string& tenant,
+      const std::string& id,
+      const std::function<absl::Status(absl::string_view piece)>& visit);
+
  private:
   template <typename Request>
   Request WithRequestId(Request request) const;

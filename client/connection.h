@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/erasure_types.h"
+#include "client/job_types.h"
 #include "client/options.h"
 #include "client/retry.h"
 #include "client/types.h"
@@ -156,6 +157,25 @@ class Connection {
   virtual absl::StatusOr<Page<Hold>> ListHolds(const std::string& tenant,
                                                bool released_too,
                                                const PageRequest& page) = 0;
+
+  virtual absl::StatusOr<Job> SubmitJob(const NewJob& job) = 0;
+  virtual absl::StatusOr<Job> GetJob(const std::string& tenant, const std::string& id) = 0;
+  virtual absl::StatusOr<Page<Job>> ListJobs(const std::string& tenant,
+                                             std::optional<JobState> state,
+                                             const PageRequest& page) = 0;
+  virtual absl::StatusOr<Job> CancelJob(const std::string& tenant, const std::string& id) = 0;
+  virtual absl::Status DeleteJob(const std::string& tenant, const std::string& id) = 0;
+  // Calls `visit` with the job now and after each change, until it has ended or `visit` says an
+  // error. Watches on after a lost connection.
+  virtual absl::Status WatchJob(const std::string& tenant,
+                                const std::string& id,
+                                const std::function<absl::Status(const Job&)>& visit) = 0;
+  // Calls `visit` for each piece; its first error ends the call. What the server says of the whole;
+  // whether the pieces are it is not looked at. Not repeated after a lost connection.
+  virtual absl::StatusOr<JobArtefact> GetArtefact(
+      const std::string& tenant,
+      const std::string& id,
+      const std::function<absl::Status(absl::string_view piece)>& visit) = 0;
 };
 
 // Over gRPC, with the retry rules of client/retry.h. Never null and does not wait for

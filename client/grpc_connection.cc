@@ -9,6 +9,7 @@
 #include "client/connection.h"
 #include "client/convert.h"
 #include "client/convert_erasure.h"
+#include "client/convert_jobs.h"
 #include "client/grpc_streams.h"
 #include "client/hedge.h"
 #include "core/base/stall_guard.h"
@@ -17,6 +18,7 @@
 #include "lethe/v1/backup_service.grpc.pb.h"
 #include "lethe/v1/certificate_service.grpc.pb.h"
 #include "lethe/v1/erasure_service.grpc.pb.h"
+#include "lethe/v1/job_service.grpc.pb.h"
 #include "lethe/v1/memory_service.grpc.pb.h"
 #include "lethe/v1/tenant_service.grpc.pb.h"
 
@@ -41,7 +43,8 @@ class GrpcConnection : public Connection {
         memories_(v1::MemoryService::NewStub(channel_)),
         certificates_(v1::CertificateService::NewStub(channel_)),
         backups_(v1::BackupService::NewStub(channel_)),
-        erasures_(v1::ErasureService::NewStub(channel_)) {}
+        erasures_(v1::ErasureService::NewStub(channel_)),
+        jobs_(v1::JobService::NewStub(channel_)) {}
 
   const Options& options() const override { return options_; }
   std::shared_ptr<Connection> With(const CallOptions& call) override {
@@ -424,6 +427,105 @@ class GrpcConnection : public Connection {
     return MakePage<Hold>(response.holds(), response.next_page_token());
   }
 
+  absl::StatusOr<Job> SubmitJob(const NewJob& job) override {
+    return Call(job.request_id.empty() ? Idempotency::kNotSafe : Idempotency::kSafeToRepeat, *jobs_,
+                &v1::JobService::StubInterface::SubmitJob, convert::ToWire(job));
+  }
+
+  absl::StatusOr<Job> GetJob(const std::string& tenant, const std::string& id) override {
+    v1::GetJobRequest request;
+    request.set_tenant(tenant);
+    request.set_id(id);
+    return Call(Idempotency::kRead, *jobs_, &v1::JobService::StubInterface::GetJob, request);
+  }
+
+  absl::StatusOr<Page<Job>> ListJobs(const std::string& tenant,
+                                     std::optional<JobState> state,
+                                     const PageRequest& page) override {
+    v1::ListJobsRequest request;
+    request.set_tenant(tenant);
+    if (state.has_value()) request.set_state(static_cast<v1::JobState>(*state));
+    v1::ListJobsResponse response;
+    LETHE_RETURN_IF_ERROR(
+        ListCall(*jobs_, &v1::JobService::StubInterface::ListJobs, page, request, response));
+    return MakePage<Job>(response.jobs(), response.next_page_token());
+  }
+
+  absl::StatusOr<Job> CancelJob(const std::string& tenant, const std::string& id) override {
+    v1::CancelJobRequest request;
+    request.set_tenant(tenant);
+    request.set_id(id);
+    return Call(Idempotency::kSafeToRepeat, *jobs_, &v1::JobService::StubInterface::CancelJob,
+                request);
+  }
+
+  // After a lost answer the repetition would say NOT_FOUND.
+  absl::Status DeleteJob(const std::string& tenant, const std::string& id) override {
+    v1::DeleteJobRequest request;
+    request.set_tenant(tenant);
+    request.set_id(id);
+    v1::DeleteJobResponse response;
+    return RawCall(Idempotency::kNotSafe, static_cast<v1::JobService::StubInterface&>(*jobs_),
+                   &v1::JobService::StubInterface::DeleteJob, request, response);
+  }
+
+  absl::Status WatchJob(const std::string& tenant,
+                        const std::string& id,
+                        const std::function<absl::Status(const Job&)>& visit) override {
+    LETHE_RETURN_IF_ERROR(options_status_);
+    v1::WatchJobRequest request;
+    request.set_tenant(tenant);
+    request.set_id(id);
+    Backoff backoff(options_.initial_backoff, options_.max_backoff);
+    for (int attempt = 1;; ++attempt) {
+      grpc::ClientContext context;
+      // No deadline: a job may wait for days.
+      const auto reader = jobs_->WatchJob(&context, request);
+      absl::Status visited;
+      v1::Job job;
+      while (visited.ok() && reader->Read(&job)) {
+        attempt = 0;
+        backoff.Reset();
+        visited = visit(convert::FromWire(job));
+      }
+      if (!visited.ok()) context.TryCancel();
+      const absl::Status finished = convert::FromWire(reader->Finish());
+      if (!visited.ok()) return visited;
+      const bool again = IsTransient(finished) || IsRefusedForNow(finished);
+      if (!again || attempt >= options_.max_stream_attempts) return finished;
+      environment_.sleep(WaitBefore(backoff, environment_.uniform(), finished));
+    }
+  }
+
+  absl::StatusOr<JobArtefact> GetArtefact(
+      const std::string& tenant,
+      const std::string& id,
+      const std::function<absl::Status(absl::string_view piece)>& visit) override {
+    LETHE_RETURN_IF_ERROR(options_status_);
+    v1::GetArtefactRequest request;
+    request.set_tenant(tenant);
+    request.set_id(id);
+    grpc::ClientContext context;
+    // No deadline, as for an export.
+    StallGuard guard(options_.stream_stall, [&context] { context.TryCancel(); });
+    const auto reader = jobs_->GetArtefact(&context, request);
+    std::optional<JobArtefact> artefact;
+    absl::Status visited;
+    v1::ArtefactPiece piece;
+    while (visited.ok() && reader->Read(&piece)) {
+      guard.Progress();
+      if (piece.has_artefact()) artefact = convert::FromWire(piece.artefact());
+      if (!piece.data().empty()) visited = visit(piece.data());
+    }
+    if (!visited.ok()) context.TryCancel();
+    const absl::Status finished = convert::FromWire(reader->Finish());
+    if (!visited.ok()) return visited;
+    if (guard.stalled()) return StoodStill("the download");
+    if (!finished.ok()) return finished;
+    if (!artefact.has_value()) return absl::DataLossError("the server did not name the artefact");
+    return *std::move(artefact);
+  }
+
   absl::StatusOr<Certificate> GetCertificate(const std::string& tenant,
                                              const std::string& id) override {
     v1::GetCertificateRequest request;
@@ -519,6 +621,7 @@ class GrpcConnection : public Connection {
   std::unique_ptr<v1::CertificateService::Stub> certificates_;
   std::unique_ptr<v1::BackupService::Stub> backups_;
   std::unique_ptr<v1::ErasureService::Stub> erasures_;
+  std::unique_ptr<v1::JobService::Stub> jobs_;
 };
 
 }  // namespace

@@ -24,6 +24,8 @@ void AddEvictCommand(CLI::App& app, Context& context, Action& action);
 void AddEditCommand(CLI::App& app, Context& context, Action& action);
 // `lethe erasure` and `lethe hold`.
 void AddErasureCommands(CLI::App& app, Context& context, Action& action);
+// `lethe job`.
+void AddJobCommands(CLI::App& app, Context& context, Action& action);
 void AddCertificateCommands(CLI::App& app, Context& context, Action& action);
 void AddBackupCommands(CLI::App& app, Context& context, Action& action);
 void AddExportCommand(CLI::App& app, Context& context, Action& action);

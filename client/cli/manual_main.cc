@@ -37,6 +37,8 @@ int main() {
             {"1", "Wrong usage, or a destructive command without consent."},
             {"2", "A file cannot be read or written, or its content is bad."},
             {"3", "A certificate or a backup did not verify."},
+            {"4", "The doctor found what is not in order."},
+            {"5", "A job that was watched failed or was cancelled."},
             {"64 + n",
              "The server answered with gRPC status n: 67 INVALID_ARGUMENT, 68 DEADLINE_EXCEEDED, "
              "69 "

@@ -29,7 +29,7 @@ constexpr char kFooter[] =
     "Data goes to standard output, everything else to standard error.\n"
     "Exit status: 0 done; 1 wrong usage, or a destructive verb without --yes;\n"
     "2 a file is bad; 3 a certificate or backup did not verify; 4 the doctor found a\n"
-    "fault; 64 + n gRPC status n.";
+    "fault; 5 a job that was watched failed; 64 + n gRPC status n.";
 
 // CLI11's help with descriptions wrapped at our width.
 class HelpFormatter : public CLI::Formatter {
@@ -203,6 +203,7 @@ Program::Program(Io& io, const Connector& connector)
   AddEvictCommand(app_, context_, action_);
   AddEditCommand(app_, context_, action_);
   AddErasureCommands(app_, context_, action_);
+  AddJobCommands(app_, context_, action_);
   AddCertificateCommands(app_, context_, action_);
   AddLogCommands(app_, context_, action_);
   AddExportCommand(app_, context_, action_);

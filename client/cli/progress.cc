@@ -9,18 +9,21 @@
 
 namespace lethe::cli {
 
+std::string ProgressBar(double fraction, int cells) {
+  const double part = std::clamp(fraction, 0.0, 1.0);
+  const int full = static_cast<int>(part * cells);
+  return absl::StrFormat("[%s%s] %3d %%", std::string(static_cast<size_t>(full), '#'),
+                         std::string(static_cast<size_t>(cells - full), '-'),
+                         static_cast<int>(part * 100.0));
+}
+
 std::string ProgressLine(std::optional<double> fraction,
                          uint64_t count,
                          double per_second,
                          absl::string_view unit) {
   std::string line;
   if (fraction.has_value()) {
-    constexpr int kCells = 30;
-    const double part = std::clamp(*fraction, 0.0, 1.0);
-    const int full = static_cast<int>(part * kCells);
-    line = absl::StrFormat("[%s%s] %3d %%   ", std::string(static_cast<size_t>(full), '#'),
-                           std::string(static_cast<size_t>(kCells - full), '-'),
-                           static_cast<int>(part * 100.0));
+    line = absl::StrCat(ProgressBar(*fraction, 30), "   ");
   }
   absl::StrAppend(&line, FormatCount(count), " ", unit, "   ",
                   FormatCount(static_cast<uint64_t>(std::max(per_second, 0.0))), "/s");

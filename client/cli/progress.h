@@ -12,6 +12,8 @@
 
 namespace lethe::cli {
 
+// "[#########---------]  47 %"
+std::string ProgressBar(double fraction, int cells);
 // "[#########---------]  47 %   12,345 tokens   8,100/s"; without a fraction, no bar.
 std::string ProgressLine(std::optional<double> fraction,
                          uint64_t count,

@@ -115,6 +115,26 @@ class MockConnection : public Connection {
               ListHolds,
               (const std::string&, bool, const PageRequest&),
               (override));
+  MOCK_METHOD(absl::StatusOr<Job>, SubmitJob, (const NewJob&), (override));
+  MOCK_METHOD(absl::StatusOr<Job>, GetJob, (const std::string&, const std::string&), (override));
+  MOCK_METHOD(absl::StatusOr<Page<Job>>,
+              ListJobs,
+              (const std::string&, std::optional<JobState>, const PageRequest&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<Job>, CancelJob, (const std::string&, const std::string&), (override));
+  MOCK_METHOD(absl::Status, DeleteJob, (const std::string&, const std::string&), (override));
+  MOCK_METHOD(absl::Status,
+              WatchJob,
+              (const std::string&,
+               const std::string&,
+               const std::function<absl::Status(const Job&)>&),
+              (override));
+  MOCK_METHOD(absl::StatusOr<JobArtefact>,
+              GetArtefact,
+              (const std::string&,
+               const std::string&,
+               const std::function<absl::Status(absl::string_view)>&),
+              (override));
 };
 
 class MockInsertStream : public InsertStream {

@@ -259,7 +259,8 @@ TEST_F(CliTest, AnErrorOfTheServerIs64AndItsCode) {
 TEST_F(CliTest, TheManualNamesTheSameExitStatus) {
   // lethe(1) is made by the build from this very tree.
   const std::string page = ReadFile(LETHE_MANUAL);
-  for (const int status : {kExitOk, kExitUsage, kExitFile, kExitNotVerified}) {
+  for (const int status :
+       {kExitOk, kExitUsage, kExitFile, kExitNotVerified, kExitUnsound, kExitJob}) {
     EXPECT_THAT(page, HasSubstr(absl::StrCat(".TP\n\\fB", status, "\\fR\n")));
   }
   EXPECT_THAT(page, HasSubstr(absl::StrCat("\\fB", kExitRpcBase, " + n\\fR")));

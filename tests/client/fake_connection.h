@@ -130,8 +130,29 @@ class FakeConnection : public Connection, public std::enable_shared_from_this<Fa
   absl::StatusOr<Page<Hold>> ListHolds(const std::string& tenant,
                                        bool released_too,
                                        const PageRequest& page) override;
+  // One job, `job`, whatever is asked; the calls are noted. What jobs do is tested over a real
+  // server. `watched` is what WatchJob shows, `artefact_pieces` what GetArtefact gives.
+  Job job;
+  NewJob submitted;
+  std::vector<Job> watched;
+  std::vector<std::string> artefact_pieces = {"arte", "fact"};
+  absl::StatusOr<Job> SubmitJob(const NewJob& job) override;
+  absl::StatusOr<Job> GetJob(const std::string& tenant, const std::string& id) override;
+  absl::StatusOr<Page<Job>> ListJobs(const std::string& tenant,
+                                     std::optional<JobState> state,
+                                     const PageRequest& page) override;
+  absl::StatusOr<Job> CancelJob(const std::string& tenant, const std::string& id) override;
+  absl::Status DeleteJob(const std::string& tenant, const std::string& id) override;
+  absl::Status WatchJob(const std::string& tenant,
+                        const std::string& id,
+                        const std::function<absl::Status(const Job&)>& visit) override;
+  absl::StatusOr<JobArtefact> GetArtefact(
+      const std::string& tenant,
+      const std::string& id,
+      const std::function<absl::Status(absl::string_view piece)>& visit) override;
 
  private:
+  absl::StatusOr<Job> Worked(const std::string& call, const std::string& tenant);
   absl::StatusOr<ErasureRequest> Asked(const std::string& call, const std::string& tenant);
   absl::StatusOr<Hold> Held(const std::string& call, const std::string& tenant);
   friend class FakeInsertStream;
