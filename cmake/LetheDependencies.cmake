@@ -17,6 +17,7 @@ find_package(tomlplusplus 3.3 CONFIG REQUIRED)
 # By pkg-config: its CMake file also wants the HTTP server that comes with the whole library.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(prometheus_cpp REQUIRED IMPORTED_TARGET GLOBAL prometheus-cpp-core)
+pkg_check_modules(prometheus_cpp_pull REQUIRED IMPORTED_TARGET GLOBAL prometheus-cpp-pull)
 
 find_library(LETHE_MPFR_LIBRARY mpfr REQUIRED)
 find_library(LETHE_GMP_LIBRARY gmp REQUIRED)

@@ -1,5 +1,5 @@
 # What `cmake --install` puts where, below CMAKE_INSTALL_PREFIX:
-#   bin/                     lethed, lethe, lethe-verify
+#   bin/                     lethed, lethe, lethe-verify, lethe-worker
 #   lib/, include/lethe/     the client library; find_package(lethe CONFIG) gives lethe::client and, for
 #                            tests with GoogleMock, lethe::client_mocks
 #   share/lethe/proto/       the wire contract, for clients in other languages
@@ -9,14 +9,14 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS lethed lethe lethe-verify RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(TARGETS lethed lethe lethe-verify lethe-worker RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
 # The client. Only what a user includes; the rest of client/ and core/ is ours.
 set(LETHE_CLIENT_HEADERS
   client/async_client.h client/client.h client/connection.h client/erasure_types.h client/insert_writer.h
-  client/options.h
+  client/job_types.h client/options.h
   client/query_stream.h client/retry.h client/stream_range.h client/types.h
-  client/mocks/mock_connection.h core/base/mutex.h)
+  client/mocks/mock_connection.h core/base/mutex.h core/jobs/job_config.h)
 foreach(header IN LISTS LETHE_CLIENT_HEADERS)
   get_filename_component(folder "${header}" DIRECTORY)
   install(FILES "${PROJECT_SOURCE_DIR}/${header}"
@@ -24,11 +24,11 @@ foreach(header IN LISTS LETHE_CLIENT_HEADERS)
 endforeach()
 add_library(lethe_client_mocks INTERFACE)
 target_link_libraries(lethe_client_mocks INTERFACE lethe_client)
-foreach(name base client client_mocks proto)
+foreach(name base client client_mocks jobs proto)
   set_target_properties(lethe_${name} PROPERTIES EXPORT_NAME ${name})
 endforeach()
 target_compile_features(lethe_client PUBLIC cxx_std_20)
-install(TARGETS lethe_base lethe_client lethe_client_mocks lethe_proto EXPORT lethe-targets
+install(TARGETS lethe_base lethe_client lethe_client_mocks lethe_jobs lethe_proto EXPORT lethe-targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lethe")
 set(package "${CMAKE_INSTALL_LIBDIR}/cmake/lethe")

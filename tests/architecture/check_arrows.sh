@@ -5,7 +5,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$1"
 
-find core audit store server client -name '*.h' -o -name '*.cc' -o -name '*.cu' | sort |
+find core audit store server client worker -name '*.h' -o -name '*.cc' -o -name '*.cu' | sort |
   xargs -r awk -v rules="$here/arrows.txt" '
     function library(name) {
       if (name ~ /^absl\//) return "absl"

@@ -6,7 +6,7 @@ limit=700
 cd "$1"
 
 folders=()
-for folder in core audit store server client proto tests deploy cmake; do
+for folder in core audit store server client worker proto tests deploy cmake; do
   [ -d "$folder" ] && folders+=("$folder")
 done
 status=0

@@ -8,7 +8,7 @@ cd "$root"
 
 proven=0
 rest=()
-headers=$(find core audit store server client -name '*.h' | sort)
+headers=$(find core audit store server client worker -name '*.h' | sort)
 [ -n "$headers" ] || { echo "no headers found"; exit 1; }
 while IFS= read -r header; do
   source=${header%.h}.cc

@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 fresh() {
   rm -rf "$work/tree"
   mkdir "$work/tree"
-  (cd "$root" && tar -cf - core audit store server client proto) | tar -xf - -C "$work/tree"
+  (cd "$root" && tar -cf - core audit store server client worker proto) | tar -xf - -C "$work/tree"
 }
 
 planted=0

@@ -9,8 +9,8 @@ prefix=$work/prefix
 
 # The page and the completion are made by targets that `all` builds.
 status 0 cmake --install "$build" --prefix "$prefix"
-for file in bin/lethed bin/lethe bin/lethe-verify include/lethe/client/client.h \
-    share/man/man1/lethe.1 share/man/man1/lethe-verify.1 share/man/man8/lethed.8 share/bash-completion/completions/lethe \
+for file in bin/lethed bin/lethe bin/lethe-verify bin/lethe-worker include/lethe/client/client.h \
+    share/man/man1/lethe.1 share/man/man1/lethe-verify.1 share/man/man8/lethed.8 share/man/man8/lethe-worker.8 share/bash-completion/completions/lethe \
     share/zsh/site-functions/_lethe share/lethe/proto/lethe/v1/memory_service.proto \
     share/lethe/deploy/backup.sh share/lethe/deploy/restore_drill.sh share/lethe/deploy/lib/lethed.sh \
     share/doc/lethe/LICENSE share/doc/lethe/docs/lethed.toml; do
@@ -48,5 +48,6 @@ equal "answers" "$(grep -c '^answer ' said)" 2
 status 0 "$bin/lethe" top --once --tenant example
 said "visits"
 status 0 "$bin/lethed" --config "$prefix/share/doc/lethe/docs/lethed.toml" --insecure-loopback --check-config
+status 0 "$bin/lethe-worker" --help
 lethed_stop
 echo "install: $checks checks hold"

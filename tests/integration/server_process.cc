@@ -26,8 +26,14 @@ absl::Status ServerProcess::Start() {
     if (getppid() != parent) _exit(126);
     const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     if (out < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0) _exit(126);
-    execl(program_.c_str(), program_.c_str(), "--data", data_.c_str(), "--listen", "127.0.0.1:0",
-          "--insecure-loopback", "--port-file", port_file.c_str(), static_cast<char*>(nullptr));
+    std::vector<std::string> arguments = {program_,      "--data",      data_,
+                                          "--listen",    "127.0.0.1:0", "--insecure-loopback",
+                                          "--port-file", port_file};
+    arguments.insert(arguments.end(), more_.begin(), more_.end());
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    execv(program_.c_str(), argv.data());
     _exit(127);
   }
   const absl::Time deadline = absl::Now() + absl::Seconds(120);

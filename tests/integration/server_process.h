@@ -8,6 +8,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "client/client.h"
@@ -16,9 +17,10 @@ namespace lethe::tests {
 
 class ServerProcess {
  public:
-  // `program`: the path of lethed; `data`: its folder; its log goes to `data`.log.
-  ServerProcess(std::string program, std::string data)
-      : program_(std::move(program)), data_(std::move(data)) {}
+  // `program`: the path of lethed; `data`: its folder; its log goes to `data`.log. `more`: further
+  // arguments.
+  ServerProcess(std::string program, std::string data, std::vector<std::string> more = {})
+      : program_(std::move(program)), data_(std::move(data)), more_(std::move(more)) {}
   ~ServerProcess() { Kill(); }
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
@@ -38,6 +40,7 @@ class ServerProcess {
  private:
   std::string program_;
   std::string data_;
+  std::vector<std::string> more_;
   std::string address_;
   pid_t pid_ = -1;
 };
