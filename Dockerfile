@@ -1,4 +1,4 @@
-# One image with lethed, lethe, lethe-verify and, where the source has it, lethe-worker.
+# One image with lethed, lethe, lethe-verify and lethe-worker.
 #
 #   docker build -t lethe:0.1.0 .
 #   docker build -t lethe-cuda:0.1.0 --build-arg PRESET=cuda --build-arg BUILD_BASE=IMAGE .   # Debian 12 with nvcc

@@ -173,7 +173,6 @@ chmod -R a+rX "$work"
 version=$(sed -nE 's/^project\(lethe VERSION ([0-9.]+) .*/\1/p' CMakeLists.txt)
 said= wanted=
 for program in lethed lethe-verify lethe-worker; do
-  [ -e "$image/usr/bin/$program" ] || continue
   said+="$(inside "$program" --version 2>&1 | head -n 1); "
   wanted+="$program $version; "
 done

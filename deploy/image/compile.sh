@@ -8,8 +8,7 @@ if [ "$preset" = cuda ] && ! command -v nvcc >/dev/null; then
   echo "compile: PRESET=cuda needs nvcc; give a Debian 12 with it as BUILD_BASE" >&2
   exit 1
 fi
-programs=(lethed lethe lethe-verify)
-[ ! -d worker ] || programs+=(lethe-worker)
+programs=(lethed lethe lethe-verify lethe-worker)
 if [ -z "$built" ]; then
   cmake --preset "$preset" -DLETHE_TESTS=OFF -DLETHE_BENCHMARKS=OFF
   NINJA_STATUS='[%f/%t %es] ' cmake --build --preset "$preset" --parallel "${jobs:-$(nproc)}" --target "${programs[@]}"

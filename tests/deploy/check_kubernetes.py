@@ -24,7 +24,7 @@ import yaml
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import manifests  # noqa: E402
 
-OVERLAYS = ("single-node", "production")
+OVERLAYS = ("single-node", "production", "gpu")
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
