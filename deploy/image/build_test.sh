@@ -200,7 +200,7 @@ claim $holds "the quickstart's main job in the image: stream, ask, forget, verif
   "$(grep -c '^\$ ' "$work/job.log" || true) commands, $(grep -m 1 -oE '^(inserted +)?[0-9,]+ (tokens )?inserted.*|inserted .*' "$work/job.log" | head -n 1 | tr -s ' ')" "exit status 0"
 rm -rf "$work/volumes"
 
-step "As the pod of deploy/kubernetes/overlays/single-node"
+step "As the pods of deploy/kubernetes/overlays/production"
 secrets=$work/secrets
 mkdir -p "$secrets/lethe-tls" "$secrets/lethe-access"
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=authority \
@@ -216,10 +216,10 @@ work = sys.argv[1]
 made = json.load(open(work + "/token.json"))
 open(work + "/job/token", "w").write(made["token"] + "\n")
 open(work + "/secrets/lethe-access/access.toml", "w").write(
-    '[[token]]\nname = "backup"\nsha256 = "%s"\ngrants = ["*:admin", "*:app", "*:auditor", "*:eraser"]\n' % made["sha256"])
+    '[[token]]\nname = "backup"\nsha256 = "%s"\ngrants = ["*:admin", "*:app", "*:auditor", "*:eraser", "*:worker"]\n' % made["sha256"])
 PYTHON
 chmod 0644 "$work/job/token"
-python3 tests/deploy/pod_files.py tests/golden/kubernetes/single-node.yaml "$work/volumes" "$secrets" >"$work/job/pod.sh"
+python3 tests/deploy/pod_files.py tests/golden/kubernetes/production.yaml "$work/volumes" "$secrets" >"$work/job/pod.sh"
 cat >"$work/job/pod_job.sh" <<'POD'
 set -euo pipefail
 source /tmp/job/pod.sh
@@ -240,6 +240,17 @@ lethe insert -t clinic -m visits --file /tmp/job/visits.csv --id-column visit --
   --key-columns prot,prot.prev,prot.base,age,time --value-columns died,years >/dev/null 2>&1
 mkdir /tmp/backups
 bash /usr/share/lethe/deploy/backup.sh /tmp/backups 14 | sed -n 's/^backup: .* holds \([0-9]*\) tenants.*/backed_up=\1/p'
+# A worker has a pod of its own; here it finds server and token elsewhere.
+worker=("${worker[@]/#--server=*/--server=$LETHE_ADDRESS}" "--server-name=$LETHE_SERVER_NAME")
+worker=("${worker[@]/#--token-file=*/--token-file=/tmp/token}")
+"${worker[@]}" 2>/tmp/worker.log &
+worker_pid=$!
+lethe --timeout 120s job submit calibrate -t clinic -m visits --tokens 64 --samples 2 --boxes 0.1,0.2 --widths 1,2 --watch >/tmp/job.out 2>&1 &&
+  echo "job=done" || { tail -n 5 /tmp/job.out /tmp/worker.log; echo "job=failed"; }
+kill -TERM $worker_pid
+status=0
+wait $worker_pid || status=$?
+echo "worker_stopped=$status"
 lethe forget -t clinic -m visits --subject 7 --yes >/dev/null
 digest=$(lethe memory describe visits -t clinic -o json | sed -nE 's/.*"state_digest": ?"([^"]*)".*/\1/p')
 # Key files that others of the group can read would be refused at the next start.
@@ -269,6 +280,8 @@ of_pod() { value "$1" "$work/pod.log"; }
 claim $holds "the startup probe's command" "$(of_pod health)" "SERVING"
 [ "$(of_pod backed_up)" = 1 ] && holds=0 || holds=1
 claim $holds "the backup job's script" "$(of_pod backed_up) tenants" "1"
+[ "$(of_pod job)" = done ] && [ "$(of_pod worker_stopped)" = 0 ] && holds=0 || holds=1
+claim $holds "a job on a worker with the arguments of its Deployment" "$(of_pod job), the worker stopped with $(of_pod worker_stopped)" "done, 0"
 [ "$(of_pod open_to_others)" = 0 ] && holds=0 || holds=1
 claim $holds "files of data and vault that others can read, on a volume with fsGroup" "$(of_pod open_to_others)" "0"
 [ "$(of_pod stopped)" = 0 ] && [ "$(of_pod stop_seconds)" -lt "$(of_pod grace)" ] && holds=0 || holds=1

@@ -4,7 +4,7 @@
 MANIFESTS is a rendered overlay; below FOLDER every mount of its StatefulSet is made as the kubelet makes it: claims
 as folders of root and the group fsGroup with mode 2775, secrets as folders of links with files 0440 of root and the
 group, settings as files 0644. SECRETS holds a folder a secret, with a file a key. Prints the pod as words for bash:
-arrays `args` and `probe`, and the variables of `environment`.
+arrays `args`, `probe` and `worker` (what a worker runs), the variables of its environment, and `grace`.
 """
 
 import os
@@ -59,6 +59,8 @@ def main():
     print(f"probe=({shlex.join(container['startupProbe']['exec']['command'])})")
     for variable in container["env"]:
         print(f"export {variable['name']}={shlex.quote(variable['value'])}")
+    worker = next(t for t in objects if t["kind"] == "Deployment" and t["metadata"]["name"] == "lethe-worker")
+    print(f"worker=({shlex.join(worker['spec']['template']['spec']['containers'][0]['args'])})")
     print(f"grace={pod['terminationGracePeriodSeconds']}")
 
 
