@@ -4,7 +4,7 @@
 option(LETHE_TESTS "Build the tests" ON)
 option(LETHE_BENCHMARKS "Build lethe-bench" ON)
 option(LETHE_FUZZ "Build the programs of libFuzzer (clang++; preset fuzz)" OFF)
-option(LETHE_CUDA "Build the CUDA backend of the batched path" OFF)
+option(LETHE_CUDA "Put the CUDA backend of the batched path into programs (preset cuda)" OFF)
 set(LETHE_MARCH "x86-64-v3" CACHE STRING "Value of -march for every target; empty for none")
 set(LETHE_SANITIZE "" CACHE STRING "Value of -fsanitize for every target; empty for none")
 

@@ -98,8 +98,8 @@ enum class Outcome : uint8_t {
   kNotSymmetric = 11,  // the matrix
   kZeroKey = 12,       // a key without length is to be normalised
 };
-inline bool IsSolved(Outcome outcome) { return outcome <= Outcome::kSinglePivot; }
-inline bool HasWeights(Outcome outcome) { return outcome <= Outcome::kNotPositiveDefinite; }
+constexpr bool IsSolved(Outcome outcome) { return outcome <= Outcome::kSinglePivot; }
+constexpr bool HasWeights(Outcome outcome) { return outcome <= Outcome::kNotPositiveDefinite; }
 const char* OutcomeName(Outcome outcome);  // "polished"
 
 enum class Label : uint8_t { kReserve = 0, kMargin = 1, kError = 2 };

@@ -24,6 +24,7 @@ find core audit store server client worker -name '*.h' -o -name '*.cc' -o -name 
       if (name ~ /^prometheus\//) return "prometheus"
       if (name ~ /^toml\+\+\//) return "toml"
       if (name ~ /^g(test|mock)\//) return "gmock"
+      if (name ~ /^cu(da|blas|dnn|rand)/) return name ~ /^cuda/ ? "cuda" : name
       # The standard library, and the system interfaces that POSIX and Linux spell with a folder.
       if (name ~ /^[a-z0-9_]+(\.h)?$/ || name ~ /^(sys|netinet|arpa|linux)\//) return ""
       return name

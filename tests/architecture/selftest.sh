@@ -57,6 +57,8 @@ include server/rpc/planted.cc '"client/client.h"'
 include client/planted.cc '"server/config.h"'
 include client/planted.cc '<sqlite3.h>'
 include client/planted.cc '"core/svdd/memory.h"'
+include core/batched/cpu/planted.cc '<cuda_runtime.h>'
+include core/batched/cuda/planted.cu '<cublas_v2.h>'
 include core/newfolder/planted.h '"core/base/check.h"'
 include core/svdd/planted.cc '<zlib/zlib.h>'
 

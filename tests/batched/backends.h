@@ -17,6 +17,7 @@ namespace lethe::batched {
 struct BackendCase {
   std::string name;  // of letters and digits: "cpu2Double"
   bool single = false;
+  size_t largest = kMaxPoints;  // problems that it takes no minutes for
   std::function<std::unique_ptr<Backend>()> make;
 };
 inline void PrintTo(const BackendCase& which, std::ostream* out) { *out << which.name; }

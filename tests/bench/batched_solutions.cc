@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status_macros.h"
-#include "core/batched/cpu/cpu_backend.h"
+#include "core/batched/select.h"
 #include "tests/batched/judge.h"
 #include "tests/batched/problems.h"
 #include "tests/bench/bench.h"
@@ -127,45 +127,42 @@ absl::Status CompareGradients(batched::Backend& backend,
   return absl::OkStatus();
 }
 
-void AddClaims(const Tally& twice, const Tally& single, Result* result) {
+// `where`: "batched", with the backend where it is not the CPU's.
+void AddClaims(const std::string& where, const Tally& twice, const Tally& single, Result* result) {
   const auto claim = [&](std::string text, std::string figure, std::string bar, bool ok) {
     result->claims.push_back({std::move(text), std::move(figure), std::move(bar), ok});
   };
   for (const auto& [tally, name, bar] :
        {std::tuple(&twice, "fp64", 1e-8), std::tuple(&single, "fp32", 1e-4)}) {
-    claim(absl::StrCat("batched, ", name,
+    claim(absl::StrCat(where, ", ", name,
                        ": problems unsolved (three kernels, n = 16 to 256, "
                        "near-duplicates)"),
           absl::StrCat(tally->unsolved, " of ", tally->problems), "0",
           tally->unsolved == 0 && tally->problems > 0);
-    claim(absl::StrCat("batched, ", name, ": worst KKT gap, judged from the definition"),
+    claim(absl::StrCat(where, ", ", name, ": worst KKT gap, judged from the definition"),
           Short(tally->gap, 2), absl::StrCat("at most ", Short(bar, 1)), tally->gap <= bar);
-    claim(absl::StrCat("batched, ", name,
+    claim(absl::StrCat(where, ", ", name,
                        ": problems with a weight outside [0, C] or a label unlike its weight"),
           absl::StrCat(tally->wrong_labels), "0", tally->wrong_labels == 0);
   }
-  claim(absl::StrCat("batched, fp64: gradients against differences in long double, ",
+  claim(absl::StrCat(where, ", fp64: gradients against differences in long double, ",
                      twice.differences, " random directions"),
         absl::StrCat("worst relative error ", Short(twice.gradient_error, 2)), "at most 1e-6",
         twice.differences > 0 && twice.gradient_error <= 1e-6);
   // The others have nothing in the margin, or two points that have half each whatever moves.
-  claim("batched, fp64: random directions that were compared",
+  claim(absl::StrCat(where, ", fp64: random directions that were compared"),
         absl::StrCat(twice.differences, " of ", twice.drawn), "at least 95 %",
         twice.drawn > 0 && 20 * twice.differences >= 19 * twice.drawn);
 }
 
-absl::StatusOr<Result> Run(const Settings& settings) {
-  const size_t combinations = std::size(kSizes) * std::size(kDimensions) * std::size(kNus) * 6;
-  const int64_t wanted = settings.Count("--problems", 18000, 600);
-  const size_t each =
-      std::max<size_t>(1, (static_cast<size_t>(wanted) + combinations - 1) / combinations);
-  const auto backend = batched::MakeCpuBackend(0);
-  std::mt19937_64 random(settings.seed);
-  Result result;
-  result.seeds = {settings.seed};
-  Tally all_double;
-  Tally all_single;
-  std::vector<std::pair<std::string, Tally>> by_regime[2];
+using ByRegime = std::vector<std::pair<std::string, Tally>>;
+
+// The same problems for every backend: `each` of every kind, into double's and float's tallies.
+absl::Status JudgeBackend(batched::Backend& backend,
+                          size_t each,
+                          uint64_t first_seed,
+                          ByRegime (&by_regime)[2]) {
+  std::mt19937_64 random(first_seed);
   for (const size_t n : kSizes) {
     for (const size_t dimension : kDimensions) {
       const std::vector<batched::Regime> regimes = batched::StandardRegimes(dimension);
@@ -178,12 +175,12 @@ absl::StatusOr<Result> Run(const Settings& settings) {
               batched::RandomBatch<float>(regimes[r], each, n, dimension, nu, kRidge, seed);
           batched::Solution<double> double_solution;
           batched::Solution<float> single_solution;
-          LETHE_RETURN_IF_ERROR(backend->Solve(twice.view(), {}, &double_solution));
-          LETHE_RETURN_IF_ERROR(backend->Solve(single.view(), {}, &single_solution));
+          LETHE_RETURN_IF_ERROR(backend.Solve(twice.view(), {}, &double_solution));
+          LETHE_RETURN_IF_ERROR(backend.Solve(single.view(), {}, &single_solution));
           Tally tally = Judge(twice.view(), double_solution);
           if (n <= kLargestDifferenced) {
             const size_t differenced = std::max<size_t>(1, each / 10);
-            LETHE_RETURN_IF_ERROR(CompareGradients(*backend, twice.view(), double_solution,
+            LETHE_RETURN_IF_ERROR(CompareGradients(backend, twice.view(), double_solution,
                                                    differenced, random, &tally));
           }
           const Tally single_tally = Judge(single.view(), single_solution);
@@ -193,17 +190,20 @@ absl::StatusOr<Result> Run(const Settings& settings) {
           }
           by_regime[0][r].second.Add(tally);
           by_regime[1][r].second.Add(single_tally);
-          all_double.Add(tally);
-          all_single.Add(single_tally);
         }
       }
     }
   }
+  return absl::OkStatus();
+}
+
+void AddTables(const std::string& backend, const ByRegime (&by_regime)[2], Result* result) {
   for (const bool single : {false, true}) {
-    Table& table = result.tables.emplace_back();
+    Table& table = result->tables.emplace_back();
     table.title = absl::StrCat(
-        single ? "fp32" : "fp64", ": n = 16, 32, 64, 128, 256; d = 6, 16; nu = 0.1, 0.4; ridge ",
-        kRidge, "; as many problems of each. Near-duplicates: n/4 keys, each four times, ",
+        backend, ", ", single ? "fp32" : "fp64",
+        ": n = 16, 32, 64, 128, 256; d = 6, 16; nu = 0.1, 0.4; ridge ", kRidge,
+        "; as many problems of each. Near-duplicates: n/4 keys, each four times, ",
         "coordinates 1e-3 apart. How the problems ended, means over points, and the worst of what "
         "the judge found.");
     table.columns = {{"keys", ""},         {"problems", ""},    {"converged", ""},
@@ -230,16 +230,35 @@ absl::StatusOr<Result> Run(const Settings& settings) {
       table.rows.push_back(std::move(row));
     }
   }
-  AddClaims(all_double, all_single, &result);
+}
+
+absl::StatusOr<Result> Run(const Settings& settings) {
+  const size_t combinations = std::size(kSizes) * std::size(kDimensions) * std::size(kNus) * 6;
+  const int64_t wanted = settings.Count("--problems", 18000, 600);
+  const size_t each =
+      std::max<size_t>(1, (static_cast<size_t>(wanted) + combinations - 1) / combinations);
+  Result result;
+  result.seeds = {settings.seed};
   Plot& plot = result.plot.emplace();
   plot.title = "Batched solutions: worst KKT gap";
   plot.y_label = "sum a max(g, 0) + (C - a) max(-g, 0)";
   plot.log_y = true;
-  plot.series = {{"fp64", {}}, {"fp32", {}}};
-  for (size_t r = 0; r < by_regime[0].size(); ++r) {
-    plot.categories.push_back(by_regime[0][r].first);
-    plot.series[0].y.push_back(by_regime[0][r].second.gap);
-    plot.series[1].y.push_back(by_regime[1][r].second.gap);
+  for (const std::unique_ptr<batched::Backend>& backend : batched::PresentBackends(0)) {
+    const std::string name = backend->name();
+    ByRegime by_regime[2];
+    LETHE_RETURN_IF_ERROR(JudgeBackend(*backend, each, settings.seed, by_regime));
+    AddTables(name, by_regime, &result);
+    Tally all[2];
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      const bool first = plot.categories.empty();
+      plot.series.push_back({absl::StrCat(name, ", ", i == 0 ? "fp64" : "fp32"), {}});
+      for (const auto& [regime, tally] : by_regime[i]) {
+        all[i].Add(tally);
+        if (first) plot.categories.push_back(regime);
+        plot.series.back().y.push_back(tally.gap);
+      }
+    }
+    AddClaims(name == "cpu" ? "batched" : absl::StrCat("batched, ", name), all[0], all[1], &result);
   }
   return result;
 }

@@ -1,7 +1,6 @@
 #include "core/batched/cpu/adjoint.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/batched/cpu/factor.h"
 #include "core/batched/cpu/polish.h"
@@ -9,26 +8,78 @@
 namespace lethe::batched {
 namespace {
 
-// The correction of (lambda, nu) for what is left of (9): right_S in solution, `mass` of m.
 template <typename T>
-void Correct(T mass, Workspace<T>& work, T* nu) {
-  T* const delta = work.solution.get();
-  T* const ones = work.ones.get();
-  std::fill(ones, ones + work.margin, T{1});
-  Solve<T, 2>(work.factor.get(), work.factor_stride, work.margin, work.inverse_pivots.get(),
-              {delta, ones});
-  T along = 0;
-  T total = 0;
-  for (size_t k = 0; k < work.margin; ++k) {
-    along += delta[k];
-    total += ones[k];
+class AdjointSteps {
+ public:
+  using Real = T;
+
+  AdjointSteps(const T* weights_bar, Workspace<T>& work) : weights_bar_(weights_bar), work_(work) {}
+
+  Numbers<T>& numbers() { return work_; }
+  bool FactoriseMargin() { return batched::FactoriseMargin(work_); }
+
+  ErrorLoss<T> OfErrors() const {
+    ErrorLoss<T> errors;
+    for (size_t i = 0; i < work_.n; ++i) {
+      if (work_.label(i) != Label::kError) continue;
+      errors.sum += weights_bar_[i];
+      errors.count += 1;
+    }
+    return errors;
   }
-  const T step = (along - mass) / total;
-  for (size_t k = 0; k < work.margin; ++k) {
-    work.lambda[work.order[k]] += delta[k] - step * ones[k];
+  void LossOnMargin() {
+    std::fill(work_.lambda.get(), work_.lambda.get() + work_.rows, T{0});
+    for (size_t k = 0; k < work_.margin; ++k) {
+      work_.solution[k] = weights_bar_[work_.order[k]];
+    }
   }
-  *nu += step;
-}
+  T CorrectLambda(T mass) {
+    T* const delta = work_.solution.get();
+    T* const ones = work_.ones.get();
+    std::fill(ones, ones + work_.margin, T{1});
+    Solve<T, 2>(work_.factor.get(), work_.factor_stride, work_.margin, work_.inverse_pivots.get(),
+                {delta, ones});
+    T along = 0;
+    T total = 0;
+    for (size_t k = 0; k < work_.margin; ++k) {
+      along += delta[k];
+      total += ones[k];
+    }
+    const T nu = (along - mass) / total;
+    for (size_t k = 0; k < work_.margin; ++k) {
+      work_.lambda[work_.order[k]] += delta[k] - nu * ones[k];
+    }
+    return nu;
+  }
+  T Residual(T nu, T mass) {
+    work_.Multiply(work_.lambda.get(), work_.v.get());
+    for (size_t k = 0; k < work_.margin; ++k) {
+      const size_t i = work_.order[k];
+      const T lambda = work_.lambda[i];
+      work_.solution[k] = weights_bar_[i] - 2 * work_.v[i] - work_.ridge * lambda - nu;
+      mass -= lambda;
+    }
+    return mass;
+  }
+  T Across() {
+    // From K lambda over E.
+    work_.Multiply(work_.lambda.get(), work_.v.get());
+    T across = 0;
+    for (size_t i = 0; i < work_.n; ++i) {
+      if (work_.label(i) == Label::kError) across += work_.v[i];
+    }
+    return across;
+  }
+  T Along() const {
+    T along = 0;
+    for (size_t i = 0; i < work_.n; ++i) along += work_.lambda[i] * work_.x[i];
+    return along;
+  }
+
+ private:
+  const T* const weights_bar_;
+  Workspace<T>& work_;
+};
 
 }  // namespace
 
@@ -37,44 +88,8 @@ GradientOutcome Adjoint(const T* weights_bar,
                         T threshold_bar,
                         Workspace<T>& work,
                         ScalarGradients<T>* gradients) {
-  *gradients = {};
-  std::fill(work.lambda.get(), work.lambda.get() + work.rows, T{0});
-  T error_sum = 0;
-  T error_count = 0;
-  for (size_t i = 0; i < work.n; ++i) {
-    if (work.label(i) != Label::kError) continue;
-    error_sum += weights_bar[i];
-    error_count += 1;
-  }
-  if (!FactoriseMargin(work)) return GradientOutcome::kNone;
-  if (work.margin == 0) {
-    gradients->box = error_sum;
-    return GradientOutcome::kNoMargin;
-  }
-  T nu = 0;
-  for (size_t k = 0; k < work.margin; ++k) work.solution[k] = weights_bar[work.order[k]];
-  Correct(threshold_bar, work, &nu);
-  work.Multiply(work.lambda.get(), work.v.get());
-  T mass = threshold_bar;
-  for (size_t k = 0; k < work.margin; ++k) {
-    const size_t i = work.order[k];
-    const T lambda = work.lambda[i];
-    work.solution[k] = weights_bar[i] - 2 * work.v[i] - work.ridge * lambda - nu;
-    mass -= lambda;
-  }
-  Correct(mass, work, &nu);
-
-  // lambda'K_SE 1 from K lambda over E.
-  work.Multiply(work.lambda.get(), work.v.get());
-  T across = 0;
-  T along = 0;
-  for (size_t i = 0; i < work.n; ++i) {
-    if (work.label(i) == Label::kError) across += work.v[i];
-    along += work.lambda[i] * work.x[i];
-  }
-  gradients->box = error_sum - error_count * nu - 2 * across;
-  gradients->ridge = -along;
-  return GradientOutcome::kOk;
+  AdjointSteps<T> steps(weights_bar, work);
+  return RunAdjoint(threshold_bar, steps, gradients);
 }
 
 template GradientOutcome Adjoint(const float*, float, Workspace<float>&, ScalarGradients<float>*);

@@ -25,15 +25,6 @@ absl::Status NoMemory(absl::string_view what) {
 }
 
 template <typename T>
-Outcome SolveLoaded(const Options& options, const T* start, Workspace<T>& work) {
-  Fista(options, start, work);
-  if (options.polish) return Polish(options, work);
-  work.rounds = 0;
-  Judge(work);
-  return work.gap <= GapTolerance(options, work) ? Outcome::kConverged : Outcome::kUnsolved;
-}
-
-template <typename T>
 void SolveOne(const Batch<T>& batch,
               const Options& options,
               size_t b,
@@ -44,8 +35,8 @@ void SolveOne(const Batch<T>& batch,
   work.rounds = 0;
   Outcome outcome = Load(batch, b, work);
   if (outcome == Outcome::kUnsolved) {
-    outcome =
-        SolveLoaded(options, batch.start.empty() ? nullptr : batch.start.data() + b * n, work);
+    Fista(options, batch.start.empty() ? nullptr : batch.start.data() + b * n, work);
+    outcome = Polish(options, work);
   }
   solution->outcome[b] = outcome;
   solution->iterations[b] = work.iterations;

@@ -1,9 +1,4 @@
-// The first half of a solution: which points carry weight, by an accelerated gradient method.
-//
-//     x+ = P(y - (1/L) (2 K y + rho y - diag(K))),   y = x+ + beta (x+ - x)
-//
-// P is the projection (projection.h), beta Nesterov's sequence, begun anew when the step turns
-// against the momentum, <y - x+, x+ - x> > 0.
+// The loops of method/fista.h over packs.
 #ifndef LETHE_CORE_BATCHED_CPU_FISTA_H_
 #define LETHE_CORE_BATCHED_CPU_FISTA_H_
 

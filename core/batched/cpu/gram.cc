@@ -9,16 +9,9 @@
 namespace lethe::batched {
 namespace {
 
-// Sums and squares of this are still finite.
 template <typename T>
-constexpr T kLargestEntry = sizeof(T) == 8 ? T(0x1p400) : T(0x1p40);
-// exp of less is taken for 0: subnormal numbers would slow every product.
-template <typename T>
-constexpr T kLeastExponent = sizeof(T) == 8 ? T(-700) : T(-80);
-template <typename T>
-constexpr T kLeastValue = sizeof(T) == 8 ? T(0x1p-1009) : T(0x1p-115);  // just above its exp
-template <typename T>
-constexpr T kMostExponent = sizeof(T) == 8 ? T(277) : T(27.7);  // exp of it is below kLargestEntry
+constexpr T kLeastValue = sizeof(T) == 8 ? T(0x1p-1009)
+                                         : T(0x1p-115);  // just above exp of kLeastExponent
 
 template <typename T>
 T OneOrEach(std::span<const T> values, size_t b) {
@@ -65,7 +58,7 @@ bool Measure(Workspace<T>& work) {
 template <typename T>
 bool Symmetric(const Workspace<T>& work) {
   constexpr size_t kTile = 16;
-  const T most = 16 * std::numeric_limits<T>::epsilon() * work.scale;
+  const T most = kSymmetric<T> * work.scale;
   T difference = 0;
   const T* matrix = work.matrix.get();
   for (size_t first = 0; first < work.n; first += kTile) {
@@ -206,17 +199,13 @@ Outcome Load(const Batch<T>& batch, size_t b, Workspace<T>& work) {
   const size_t n = work.n;
   work.box = OneOrEach(batch.box, b);
   work.ridge = OneOrEach(batch.ridge, b);
-  if (!std::isfinite(work.box) || !std::isfinite(work.ridge)) return Outcome::kNotFinite;
-  if (!(work.box > 0) || work.box > 1) return Outcome::kBadBox;
-  const T mass = work.box * static_cast<T>(n);
-  if (!(mass > 1 + 4 * std::numeric_limits<T>::epsilon())) return Outcome::kBoxTooSmall;
-  if (work.ridge < 0) return Outcome::kBadRidge;
-  if (!(work.ridge <= kLargestEntry<T>)) return Outcome::kNotFinite;
+  const Outcome numbers = CheckNumbers<T>(work);
+  if (numbers != Outcome::kUnsolved) return numbers;
 
   if (batch.dimension > 0) {
     work.parameter = OneOrEach(batch.parameter, b);
-    if (!std::isfinite(work.parameter)) return Outcome::kNotFinite;
-    if (!(work.parameter > 0)) return Outcome::kBadParameter;
+    const Outcome parameter = CheckParameter(work.parameter);
+    if (parameter != Outcome::kUnsolved) return parameter;
     const Outcome points =
         LoadPoints(batch.points.data() + b * n * work.dimension, batch.kernel.normalise, work);
     if (points != Outcome::kUnsolved) return points;

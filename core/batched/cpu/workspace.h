@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <new>
 
 #include "core/batched/cpu/packs.h"
 #include "core/batched/cpu/product.h"
+#include "core/batched/method/numbers.h"
 #include "core/batched/problem.h"
 
 namespace lethe::batched {
@@ -43,11 +43,13 @@ class AlignedArray {
 // One problem as loaded (gram.h) and what is known of its solution. Vectors have `rows` entries,
 // those from n on are 0 unless said otherwise.
 template <typename T>
-struct Workspace {
+struct Workspace : Numbers<T> {
+  using Numbers<T>::n;
+
   Workspace() = default;
   // Room for problems of that many points of dimension d (0: matrices).
   Workspace(size_t n_points, size_t d)
-      : n(n_points),
+      : Numbers<T>{.n = n_points},
         rows(Padded(n)),
         // Columns a multiple of a KiB apart would share few sets of the cache.
         stride(rows * sizeof(T) % 1024 == 0 ? rows + kPadding : rows),
@@ -79,7 +81,7 @@ struct Workspace {
         labels(rows),
         flips(rows) {}
 
-  size_t n = 0, rows = 0, stride = 0, factor_stride = 0, dimension = 0, padded_dimension = 0;
+  size_t rows = 0, stride = 0, factor_stride = 0, dimension = 0, padded_dimension = 0;
   AlignedArray<T> matrix;       // K, column j at j * stride
   AlignedArray<T> factor;       // L with L L' = 2 K_SS + rho I, column j at j * factor_stride
   AlignedArray<T> points;       // a point a row, normalised where asked
@@ -101,24 +103,11 @@ struct Workspace {
   AlignedArray<uint32_t> position;  // where a margin point stands in it
   AlignedArray<uint8_t> labels;
   AlignedArray<uint32_t> flips;
-  size_t margin = 0;  // |S|
-
-  T box = 0, ridge = 0, parameter = 0;
-  T scale = 0;    // max |K_ij|
-  T row_sum = 0;  // max_i sum_j |K_ij|
-  T mu = 0;       // the threshold; where S is empty, the one that `gap` was found with
-  T mu_low = 0, mu_high = 0;
-  T gap = 0;
-  int32_t iterations = 0;
-  int32_t rounds = 0;
-
   Label label(size_t i) const { return static_cast<Label>(labels[i]); }
   // result = K weights
   void Multiply(const T* weights, T* result) {
     Product(matrix.get(), stride, rows, n, weights, columns.get(), values.get(), result);
   }
-  // Gradients nearer to 0 than this are 0.
-  T sign_tolerance() const { return 16 * std::numeric_limits<T>::epsilon() * (scale + ridge); }
 };
 
 }  // namespace lethe::batched
