@@ -6,6 +6,7 @@
 #include "core/batched/cuda/block_work.h"
 #include "core/batched/method/adjoint.h"
 #include "core/batched/method/polish.h"
+#include "core/batched/method/projection_search.h"
 
 namespace lethe::batched {
 
