@@ -3,44 +3,32 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/batched/cpu/cpu_backend.h"
-#if __has_include("core/batched/cuda/cuda_backend.h")
-#include "core/batched/cuda/cuda_backend.h"
-#define LETHE_HAS_CUDA_FOLDER 1
-#endif
+#include "core/batched/select.h"
 
 namespace lethe::worker {
 namespace {
 
-absl::StatusOr<std::unique_ptr<batched::Backend>> Cuda() {
-#ifdef LETHE_HAS_CUDA_FOLDER
-  return batched::MakeCudaBackend();
-#else
-  return absl::FailedPreconditionError("this build has no CUDA backend");
-#endif
+batched::BackendKind KindOf(BackendChoice choice) {
+  switch (choice) {
+    case BackendChoice::kCpu:
+      return batched::BackendKind::kCpu;
+    case BackendChoice::kCuda:
+      return batched::BackendKind::kCuda;
+    case BackendChoice::kAuto:
+      break;
+  }
+  return batched::BackendKind::kAuto;
 }
 
 }  // namespace
 
 absl::StatusOr<ChosenBackend> ChooseBackend(BackendChoice choice, size_t threads) {
-  ChosenBackend chosen;
-  if (choice != BackendChoice::kCpu) {
-    absl::StatusOr<std::unique_ptr<batched::Backend>> cuda = Cuda();
-    if (cuda.ok()) {
-      chosen.backend = *std::move(cuda);
-      chosen.why = choice == BackendChoice::kCuda ? "as asked for" : "there is a device";
-      return chosen;
-    }
-    if (choice == BackendChoice::kCuda) {
-      return absl::Status(cuda.status().code(),
-                          absl::StrCat("--backend: ", cuda.status().message()));
-    }
-    chosen.why = std::string(cuda.status().message());
-  } else {
-    chosen.why = "as asked for";
+  absl::StatusOr<batched::Selected> selected =
+      batched::SelectBackend(KindOf(choice), static_cast<int>(threads));
+  if (!selected.ok()) {
+    return absl::Status(selected.status().code(), absl::StrCat("--", selected.status().message()));
   }
-  chosen.backend = batched::MakeCpuBackend(static_cast<int>(threads));
-  return chosen;
+  return ChosenBackend{std::move(selected->backend), std::move(selected->reason)};
 }
 
 }  // namespace lethe::worker
