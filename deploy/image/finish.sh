@@ -12,7 +12,8 @@ for program in /usr/bin/lethe /usr/bin/lethed /usr/bin/lethe-verify /usr/bin/let
 done
 groupadd --gid 65532 lethe
 useradd --uid 65532 --gid 65532 --home-dir /var/lib/lethe --no-create-home --shell /usr/sbin/nologin lethe
-for folder in /var/lib/lethe /var/lib/lethe-vault; do
+# A new volume takes owner and mode of the folder that it is mounted on; /backups is that of deploy/compose.yaml.
+for folder in /var/lib/lethe /var/lib/lethe-vault /backups; do
   mkdir -p "$folder"
   chown 65532:65532 "$folder"
   chmod 0700 "$folder"

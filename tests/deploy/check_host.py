@@ -67,6 +67,8 @@ def compose_faults(compose, root, facts):
             yield f"{name}: may gain privileges"
         if "mem_limit" not in service:
             yield f"{name}: has no limit on memory"
+        elif service.get("memswap_limit") != service["mem_limit"]:
+            yield f"{name}: its memory may be written to swap"
         for port in service.get("ports", []):
             if not str(port).startswith("127.0.0.1:"):
                 yield f"{name}: port {port} is open to others"
@@ -86,6 +88,28 @@ def compose_faults(compose, root, facts):
         if service["command"][0] == "lethed" and \
                 manifests.seconds(service.get("stop_grace_period", "10s")) < drain(settings) + 5:
             yield f"{name}: stop_grace_period is less than a stop takes"
+
+
+def ignored_faults(compose, root):
+    """Secrets beside the file are committed by nobody and copied into no image."""
+    for name, service in compose["services"].items():
+        for volume in service.get("volumes", []):
+            source = re.match(r"\./((?:secrets|keys))/", volume)
+            if source is None:
+                continue
+            for file, line in ((".gitignore", f"/deploy/{source[1]}/"), (".dockerignore", f"deploy/{source[1]}")):
+                if line not in (root / file).read_text(encoding="utf-8").splitlines():
+                    yield f"{name}: {file} has not {line}"
+
+
+def mounted_faults(compose, root):
+    """A new volume is root's unless the image has the folder, as the user's own."""
+    made = re.search(r"^for folder in (/.*); do$", (root / "deploy/image/finish.sh").read_text(encoding="utf-8"), re.M)
+    for name, service in compose["services"].items():
+        for volume in service.get("volumes", []):
+            source, target = volume.split(":")[:2]
+            if source in compose["volumes"] and target not in made[1].split():
+                yield f"{name}: the image has no folder {target} of its user"
 
 
 def image_faults(text, root, facts):
@@ -136,6 +160,8 @@ def unit_faults(name, text, root, facts):
         yield f"{name}: runs as root"
     if service.get("LimitCORE") != ["0"]:
         yield f"{name}: a crash writes its memory out"
+    if service.get("MemorySwapMax") != ["0"]:
+        yield f"{name}: its memory may be written to swap"
     commands = Commands(facts)
     for line in service["ExecStart"] + service.get("ExecStartPre", []):
         yield from (f"{name}: {fault}" for fault in commands.check(line.split()))
@@ -175,6 +201,12 @@ def main():
                             ("image/compile.sh", "image/compiles.sh", "no such file")):
         if not any(words in fault for fault in image_faults(dockerfile.replace(old, new), root, facts)):
             found.append(f"not seen in Dockerfile: {words}")
+    found += list(ignored_faults(compose, root))
+    if not list(ignored_faults({"services": {"x": {"volumes": ["./keys/tls:/t:ro"]}}}, root)):
+        found.append("not seen: keys beside compose.yaml that git and the image would take in")
+    if not list(mounted_faults({"services": {"x": {"volumes": ["v:/backup"]}}, "volumes": {"v": {}}}, root)):
+        found.append("not seen: a volume at a folder that the image has not")
+    found += list(mounted_faults(compose, root))
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((root / "deploy/systemd").iterdir())}
     units = {name: text for name, text in texts.items() if name.endswith((".service", ".timer"))}
     for name, text in units.items():
@@ -201,6 +233,7 @@ def main():
     planted = [(lambda c: c["services"]["lethed"].update(user="0:0"), "runs as root"),
                (lambda c: c["services"]["lethed"].update(image="lethe:latest"), "is not of this version"),
                (lambda c: c["services"]["lethed"].update(stop_grace_period="30s"), "less than a stop takes"),
+               (lambda c: c["services"]["backup"].update(memswap_limit="1g"), "written to swap"),
                (lambda c: c["services"]["lethed"].update(privileged=True), "keeps capabilities"),
                (lambda c: c["services"]["lethed"].update(command=["lethed", "--configs", "x"]), "no flag --configs"),
                (lambda c: c["services"]["lethed"]["ports"].append("7421:7421"), "is open to others"),
@@ -216,6 +249,7 @@ def main():
                             ("TimeoutStopSec=60", "TimeoutStopSec=30", "less than a stop takes"),
                             ("--check-config", "--check-configs", "no flag --check-configs"),
                             ("LimitCORE=0", "LimitCORE=infinity", "writes its memory out"),
+                            ("MemorySwapMax=0\n", "", "written to swap"),
                             ("StateDirectory=lethe lethe-vault", "StateDirectory=lethe", "is in no StateDirectory")):
         if not any(words in fault for fault in unit_faults("lethed.service", server.replace(old, new), root, facts)):
             found.append(f"not seen in lethed.service: {words}")
@@ -226,7 +260,7 @@ def main():
         print(fault)
     if not found:
         how = f"exposure of {measured} measured" if measured else "no systemd-analyze here: exposure not measured"
-        print(f"host: {len(compose['services'])} services, {len(units)} units hold; 18 planted faults are seen; {how}")
+        print(f"host: {len(compose['services'])} services, {len(units)} units hold; 22 planted faults are seen; {how}")
     return 1 if found else 0
 
 
