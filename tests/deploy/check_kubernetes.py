@@ -2,7 +2,7 @@
 """check_kubernetes.py ROOT BIN [--write]: the overlays of deploy/kubernetes render, hold what
 tests/deploy/manifests.py demands, and what is broken on purpose (broken.yaml) is seen.
 
-With a kubectl whose kustomize knows components (4.1, in kubectl 1.21, or newer) every overlay, and some broken
+With a kubectl whose kustomize knows `labels` without selectors (4.2, in kubectl 1.22, or newer) every overlay, and some broken
 ones, are rendered by it, and must be what tests/golden/kubernetes holds; --write writes those, and the alert
 rules as an object of the cluster. Without
 it, as on a bare Debian 12, what is judged are the rendered files, and a hash of their sources says whether
@@ -85,7 +85,7 @@ def kubectl():
         minor = int(re.sub(r"\D.*", "", str(version["minor"])))
     except (KeyError, TypeError, ValueError, yaml.YAMLError):
         return None
-    return [program, "kustomize"] if int(version["major"]) > 1 or minor >= 21 else None
+    return [program, "kustomize"] if int(version["major"]) > 1 or minor >= 22 else None
 
 
 def render(command, folder):

@@ -5,6 +5,8 @@ import tomllib
 
 WORKLOADS = ("StatefulSet", "Deployment", "CronJob", "Job", "DaemonSet", "Pod")
 CLUSTER_WIDE = ("Namespace",)
+# Metrics of kube-state-metrics that alerts look at.
+FOREIGN = {"kube_job_failed", "kube_cronjob_status_last_successful_time"}
 HASHED = re.compile(r"^(.*)-[0-9a-z]{10}$")
 
 
@@ -135,6 +137,9 @@ class Checker:
         if "persistentVolumeClaim" in volume:
             self.claim(thing, volume["persistentVolumeClaim"]["claimName"])
         if "ephemeral" in volume:
+            life = thing["spec"].get("jobTemplate", thing)["spec"].get("ttlSecondsAfterFinished")
+            if thing["kind"] in ("CronJob", "Job") and (life is None or life > 3600):
+                self.fault(thing, f"volume {name} stays with its job: ttlSecondsAfterFinished of an hour at most")
             source = volume["ephemeral"]["volumeClaimTemplate"]["spec"].get("dataSource")
             if source:
                 self.claim(thing, source["name"])
@@ -264,6 +269,8 @@ class Checker:
         probe = container.get(kind)
         if probe is None:
             self.fault(thing, f"{who}: has no {kind}")
+        elif kind == "livenessProbe" and "health" in probe.get("exec", {}).get("command", []):
+            self.fault(thing, f"{who}: {kind}: a disk that fails would be a restart again and again")
         elif "exec" in probe:
             self.command(thing, f"{who}: {kind}", probe["exec"]["command"])
         elif "httpGet" in probe:
@@ -425,10 +432,11 @@ class Checker:
             for group in thing["spec"]["groups"]:
                 for rule in group["rules"]:
                     names = metrics_in(str(rule["expr"]))
-                    for name in sorted(names - known):
+                    foreign = set(re.findall(r"\bkube_[a-z_]+", str(rule["expr"]))) - FOREIGN
+                    for name in sorted((names - known) | foreign):
                         self.fault(thing, f"{rule.get('alert')}: no such metric: {name}")
-                    if not names:
-                        self.fault(thing, f"{rule.get('alert')}: looks at no metric of ours")
+                    if not names and not FOREIGN & set(re.findall(r"[a-z_]+", str(rule["expr"]))):
+                        self.fault(thing, f"{rule.get('alert')}: looks at no metric that is known")
 
     def certificates(self):
         issuers = self.names("Issuer")
