@@ -105,8 +105,10 @@ for backup in "${found[@]}"; do
   if [ -n "$uid" ] && [ ! -d "$secrets/vault/$uid" ]; then
     if [ ! -d "$closed/$tenant-$uid" ]; then
       fault "$tenant: the vault has nothing of it, and no log beside the keys says that it was deleted"
-    elif lethe backup restore "$backup" >/dev/null 2>&1; then
+    elif lethe backup restore "$backup" >/dev/null 2>"$work/said"; then
       fault "$tenant: came back though its vault is gone"
+    elif ! grep -qF "If the tenant was deleted, its keys are destroyed" "$work/said"; then
+      fault "$tenant: is not refused as deleted: $(tail -n 1 "$work/said")"
     else
       echo "restore drill: $tenant: deleted since, and stays so"
       deleted=$((deleted + 1))
@@ -118,7 +120,11 @@ for backup in "${found[@]}"; do
     continue
   fi
   bad=$failed
-  for memory in $(lethe memory list -t "$tenant" -o jsonl | members name); do
+  if ! lethe memory list -t "$tenant" -o jsonl >"$work/memories" 2>"$work/said"; then
+    fault "$tenant: memories: $(tail -n 1 "$work/said")"
+    continue
+  fi
+  for memory in $(members name <"$work/memories"); do
     if ! lethe --timeout 1h verify "$tenant" "$memory" -o json >"$work/verified" 2>"$work/said"; then
       fault "$tenant: $memory: $(tail -n 1 "$work/said")"
       continue
@@ -148,6 +154,13 @@ for backup in "${found[@]}"; do
     back=$((back + 1))
     echo "restore drill: $tenant: back, with $(members reapplied <"$work/restored") certificates put back and $(members removed <"$work/restored") tokens taken out again"
   fi
+done
+# A whole backup has every tenant of its time.
+for folder in "$secrets"/vault/*/; do
+  uid=$(basename "$folder")
+  [[ $uid =~ ^[0-9a-f]{32}$ ]] || continue
+  grep -qsx "uid $uid" "${found[@]/%//manifest}" ||
+    echo "restore drill: the vault has tenant $uid and this backup has not: it was made since"
 done
 lethed_stop || fault "the drill's server did not end in order"
 echo "restore drill: $back of $((${#found[@]} - deleted)) tenants, $memories memories, $tokens tokens back and verified in $((SECONDS - started)) s"

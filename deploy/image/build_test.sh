@@ -153,7 +153,7 @@ mount -o remount,bind,ro "$image"
 mount -t tmpfs -o size=2g,mode=1777 tmpfs "$image/tmp"
 mount -t proc proc "$image/proc"
 mount --rbind /dev "$image/dev"
-for place in etc/lethe var/lib/lethe var/lib/lethe-vault; do
+for place in etc/lethe var/lib/lethe var/lib/lethe-vault backups; do
   if [ -d "$volumes/$place" ]; then mount --bind "$volumes/$place" "$image/$place"; fi
 done
 mkdir "$image/tmp/job"

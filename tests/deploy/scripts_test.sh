@@ -42,7 +42,13 @@ equal "what stays" "$(ls backups | grep -vc '^20[23]')" 1
 head -n 1 pinned >wrong
 LETHE_KEY_FILE=$work/wrong status 3 backup backups 2
 said "what was written does not verify"
-equal "a backup that does not verify leaves nothing" "$(find backups -name '.*.part' | wc -l)" 0
+said "holds the 1 tenants that succeeded"
+equal "what is half made" "$(find backups -name '.*.part' | wc -l)" 0
+equal "what succeeded" "$(ls backups/*.partial)" clinic
+[ -d backups/20200102T000000Z ] || fail "a partial backup took the place of a whole one"
+LETHE_KEY_FILE=$work/pinned status 0 backup backups 3
+equal "partial ones, after a whole one" "$(find backups -name '*.partial' | wc -l)" 0
+rm -rf "backups/$(ls backups | grep -x '2.*Z' | sort | tail -n 1)"
 (flock 9; status 75 backup backups; said "another one") 9>backups/.lock
 status 2 backup nowhere
 status 64 backup backups 0
@@ -96,5 +102,6 @@ said "FAILED: clinic: "
 status 2 bash "$root/deploy/restore_drill.sh" --backups backups --keys vault --vault vault
 status 64 bash "$root/deploy/restore_drill.sh" --backups backups
 status 0 drill
+said "and this backup has not: it was made since"
 said "1 of 1 tenants, 1 memories, 18 tokens"
 echo "scripts: $checks checks"

@@ -86,7 +86,8 @@ wait "$forgets"
 inserted=$(field inserted <"$work/streamed")
 unchanged=$(field unchanged <"$work/streamed")
 [ "$status" -eq 0 ] && [ "$stops" -ge 2 ] && [ "$orderly" -eq 3 ] && holds=0 || { holds=1; tail -n 2 "$work/stream-said" >&2; }
-claim $holds "server replaced three times (upgrade, back, upgrade) under a stream" \
+if [ "$old" = "$new" ]; then replaced="by the same programs: no upgrade"; else replaced="upgrade, back, upgrade"; fi
+claim $holds "server replaced three times ($replaced) under a stream" \
   "$orderly orderly stops, $stops with the stream open, the stream ended with status $status: ${inserted:-0} inserted, ${unchanged:-0} found there" \
   "3, 2 or more, 0"
 kept=$(awk -F'"' 'NR == FNR { gone[$1]; next } !($8 in gone)' "$work/forgotten" "$work/tokens.ndjson" | tee "$work/kept.ndjson" | wc -l)
