@@ -218,8 +218,19 @@ open(work + "/job/token", "w").write(made["token"] + "\n")
 open(work + "/secrets/lethe-access/access.toml", "w").write(
     '[[token]]\nname = "backup"\nsha256 = "%s"\ngrants = ["*:admin", "*:app", "*:auditor", "*:eraser", "*:worker"]\n' % made["sha256"])
 PYTHON
-chmod 0644 "$work/job/token"
 python3 tests/deploy/pod_files.py tests/golden/kubernetes/production.yaml "$work/volumes" "$secrets" >"$work/job/pod.sh"
+token=$work/volumes/etc/lethe/token
+mkdir -p "$token/..2026"
+mv "$work/job/token" "$token/..2026/token"
+ln -s ..2026 "$token/..data"
+ln -s ..data/token "$token/token"
+chown -R root:65532 "$token"
+chmod 0440 "$token/..2026/token"
+chmod 2755 "$token/..2026" "$token"
+# A new volume of compose takes owner and mode of the image's folder.
+mkdir "$work/volumes/backups"
+chown --reference="$image/backups" "$work/volumes/backups"
+chmod --reference="$image/backups" "$work/volumes/backups"
 cat >"$work/job/pod_job.sh" <<'POD'
 set -euo pipefail
 source /tmp/job/pod.sh
@@ -232,17 +243,16 @@ until "${probe[@]}" >/tmp/health 2>&1; do
   sleep 0.1
 done
 echo "health=$(cat /tmp/health)"
-install -m 600 /tmp/job/token /tmp/token
-export LETHE_TOKEN_FILE=/tmp/token
+# As a kubelet lays a secret out: root's, 0440, of the group of the pod, behind links.
+export LETHE_TOKEN_FILE=/etc/lethe/token/token
 lethe tenant create clinic >/dev/null
 lethe memory create visits -t clinic --gamma 0.2 --capacity 100 --key-dimension 5 --value-dimension 2 >/dev/null
 lethe insert -t clinic -m visits --file /tmp/job/visits.csv --id-column visit --subject-column patient \
   --key-columns prot,prot.prev,prot.base,age,time --value-columns died,years >/dev/null 2>&1
-mkdir /tmp/backups
-bash /usr/share/lethe/deploy/backup.sh /tmp/backups 14 | sed -n 's/^backup: .* holds \([0-9]*\) tenants.*/backed_up=\1/p'
+bash /usr/share/lethe/deploy/backup.sh /backups 14 | sed -n 's/^backup: .* holds \([0-9]*\) tenants.*/backed_up=\1/p'
 # A worker has a pod of its own; here it finds server and token elsewhere.
 worker=("${worker[@]/#--server=*/--server=$LETHE_ADDRESS}" "--server-name=$LETHE_SERVER_NAME")
-worker=("${worker[@]/#--token-file=*/--token-file=/tmp/token}")
+worker=("${worker[@]/#--token-file=*/--token-file=/etc/lethe/token/token}")
 "${worker[@]}" 2>/tmp/worker.log &
 worker_pid=$!
 lethe --timeout 120s job submit calibrate -t clinic -m visits --tokens 64 --samples 2 --boxes 0.1,0.2 --widths 1,2 --watch >/tmp/job.out 2>&1 &&
@@ -268,7 +278,7 @@ until "${probe[@]}" >/dev/null 2>&1; do kill -0 $pid; sleep 0.1; done
 again=$(lethe memory describe visits -t clinic -o json | sed -nE 's/.*"state_digest": ?"([^"]*)".*/\1/p')
 [ -n "$digest" ] && [ "$digest" = "$again" ] && echo "digest=equal"
 env -u LETHE_ADDRESS -u LETHE_CA -u LETHE_SERVER_NAME -u LETHE_TOKEN_FILE bash /usr/share/lethe/deploy/restore_drill.sh \
-  --backups /tmp/backups --keys /var/lib/lethe/data/keys --vault /var/lib/lethe-vault/vault --work /tmp --secrets /dev/shm |
+  --backups /backups --keys /var/lib/lethe/data/keys --vault /var/lib/lethe-vault/vault --work /tmp --secrets /dev/shm |
   sed -nE 's/^restore drill: ([0-9]+ of [0-9]+) tenants, .*/drill=\1/p'
 kill -TERM $pid
 wait $pid
