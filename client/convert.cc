@@ -41,7 +41,9 @@ template <typename Response>
 std::optional<Destruction> DestructionFromWire(const Response& wire) {
   if (!wire.has_destruction()) return std::nullopt;
   return Destruction{.certificate_id = wire.destruction().certificate_id(),
-                     .stores = LevelsFromWire(wire.destruction().stores())};
+                     .stores = LevelsFromWire(wire.destruction().stores()),
+                     .exceptions = {wire.destruction().exceptions().begin(),
+                                    wire.destruction().exceptions().end()}};
 }
 
 // What the answers of Forget, Evict and Edit have in common.

@@ -107,6 +107,7 @@ struct StoreLevel {
 struct Destruction {
   std::string certificate_id;  // of the certificate that says so
   std::vector<StoreLevel> stores;
+  std::vector<std::string> exceptions = {};  // what the certificate of the erasure does not cover
 };
 
 struct TenantDeletion {

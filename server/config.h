@@ -70,6 +70,7 @@ struct Config {
   uint64_t erasure_due_days = 30;
   // Of training jobs.
   absl::Duration job_lease = absl::Seconds(30);
+  uint64_t job_file_limit = uint64_t{256} << 20;  // a checkpoint, an artefact
   service::LogLevel log_level = service::LogLevel::kInfo;
   // Empty for nowhere.
   std::string metrics_listen;

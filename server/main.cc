@@ -191,6 +191,8 @@ absl::Status Serve(const std::vector<std::string>& arguments,
   service_options.ballast_bytes = config.ballast;
   service_options.quotas = config.quotas;
   service_options.jobs.lease = config.job_lease;
+  service_options.jobs.max_file_bytes = config.job_file_limit;
+  service_options.jobs.max_tenant_bytes = 16 * config.job_file_limit;
   service_options.tenant.erasures.due =
       absl::Hours(24) * static_cast<int64_t>(config.erasure_due_days);
   service_options.tenant.erasures.check_callback =

@@ -24,6 +24,8 @@ namespace {
 constexpr size_t kMaxOriginBytes = 100;
 constexpr uint64_t kLeastBallast = uint64_t{16} << 20;
 constexpr uint64_t kMostBallast = uint64_t{1} << 40;
+constexpr uint64_t kLeastJobFile = uint64_t{1} << 20;
+constexpr uint64_t kMostJobFile = uint64_t{64} << 30;
 // A note has at most 100 signatures, the log's included.
 constexpr size_t kMaxWitnesses = 64;
 constexpr size_t kMaxCallbackHosts = 64;
@@ -240,6 +242,11 @@ absl::Status CheckBallast(Where where, uint64_t bytes) {
   return Bad(where, "must be 0 for none, or 16MiB to 1TiB, so that an erasure finds room in it");
 }
 
+absl::Status CheckJobFileLimit(Where where, uint64_t bytes) {
+  if (bytes >= kLeastJobFile && bytes <= kMostJobFile) return absl::OkStatus();
+  return Bad(where, "must be 1MiB to 64GiB");
+}
+
 absl::Status SetWitnesses(Where where, const Texts& texts, Config& config) {
   std::vector<audit::WitnessKey> witnesses;
   for (const std::string& vkey : texts) {
@@ -394,6 +401,11 @@ std::vector<Option> MakeOptions() {
       Time("job-lease", &Config::job_lease, absl::Seconds(2), absl::Minutes(10),
            "How long a worker has a training job after its last sign of life; it gives one every "
            "third of that."),
+      Bytes(
+          "job-file-limit", &Config::job_file_limit,
+          "Largest checkpoint or artefact of a training job; all files of a tenant's jobs may take "
+          "sixteen times as much.",
+          "", CheckJobFileLimit),
       Choice("log-level", "LEVEL", &Config::log_level,
              {{"debug", LogLevel::kDebug},
               {"info", LogLevel::kInfo},
@@ -411,10 +423,8 @@ std::vector<Option> MakeOptions() {
              "So many open tenants, those with the most tokens, are shown by name in the metrics."),
       {"quota", Option::Kind::kList, "QUOTA",
        "What a tenant may keep and how often it may call, as TENANT:NAME=VALUE,... with * for "
-       "every "
-       "tenant that has no entry; names are tokens, memories, bytes, streams, and a second "
-       "inserts, "
-       "queries, erasures; 0 is no bound. May be repeated.",
+       "every tenant that has no entry; names are tokens, memories, bytes, streams, jobs, and a "
+       "second inserts, queries, erasures; 0 is no bound. May be repeated.",
        "", SetQuotas, ShowQuotas},
       Time("drain-delay", &Config::drain_delay, absl::ZeroDuration(), absl::Hours(1),
            "After SIGTERM, how long calls are still taken while health says NOT_SERVING, so that "

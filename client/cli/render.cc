@@ -32,7 +32,8 @@ Json ToJson(const client::MemoryConfig& config) {
 
 Json ToJson(const client::Destruction& destruction) {
   return {{"certificate_id", destruction.certificate_id},
-          {"stores", cli::ToJson(destruction.stores)}};
+          {"stores", cli::ToJson(destruction.stores)},
+          {"exceptions", destruction.exceptions}};
 }
 
 // What the answers of forget, evict and edit have in common.
@@ -56,6 +57,9 @@ void AddDestruction(Fields& fields, const std::optional<client::Destruction>& de
   if (!destruction.has_value()) return;
   fields.push_back({"keys destroyed", destruction->certificate_id});
   AddLevels(fields, destruction->stores);
+  for (const std::string& exception : destruction->exceptions) {
+    fields.push_back({"not covered", exception});
+  }
 }
 
 template <typename Result>

@@ -43,6 +43,7 @@ void ToProto(const service::StoreLevel& from, v1::StoreLevel* to) {
 void ToProto(const service::Destruction& from, v1::Destruction* to) {
   to->set_certificate_id(from.certificate_id);
   for (const service::StoreLevel& level : from.stores) ToProto(level, to->add_stores());
+  for (const std::string& exception : from.exceptions) to->add_exceptions(exception);
 }
 
 // What the answers of Forget, Evict and Edit have in common.

@@ -13,13 +13,25 @@ namespace {
 // The second with a file that was opened again.
 constexpr int kTries = 2;
 
+// What a worker said may be of what is erased.
+void ForgetMessage(JobFacts& facts) {
+  facts.failure_message.clear();
+  facts.from_worker = false;
+}
+
+// Nobody knows any more what it had read when its worker said why it failed.
+template <typename Job>
+bool HasMessageOnly(const Job& job) {
+  return job.facts.from_worker && !job.facts.snapshot && job.files.empty() && !job.leased();
+}
+
 }  // namespace
 
 bool Jobs::Owes(const Job& job) const {
   const store::JobRecord& record = job.record;
   return debts_.Ended(record.tenant_uid) ||
-         (HasRead(job) && (debts_.Erased(record.tenant_uid, record.memory_uid) ||
-                           (!HasEnded(job.state()) && debts_.Restored(record.tenant_uid))));
+         (record.handles > 0 && debts_.Erased(record.tenant_uid, record.memory_uid)) ||
+         (HasRead(job) && !HasEnded(job.state()) && debts_.Restored(record.tenant_uid));
 }
 
 void Jobs::Owed(const absl::Status& added) {
@@ -34,8 +46,7 @@ Jobs::Change Jobs::StartedOver(const Job& job) const {
   change.facts.attempts = 0;
   ++change.facts.restarts;
   change.facts.progress = {};
-  // What the worker said may be of what is erased.
-  change.facts.failure_message.clear();
+  ForgetMessage(change.facts);
   SetQueued(change, absl::ZeroDuration());
   if (change.facts.cancel) SetState(change, JobState::kCancelled);
   return change;
@@ -108,11 +119,9 @@ absl::Status Jobs::Tell(const std::string& tenant_uid,
         record.first_handle <= handles.back()) {
       asked.push_back(&job);
       numbers.push_back(number);
-    } else if (!job.facts.snapshot && job.facts.from_worker && !job.leased()) {
-      // Nobody knows any more what it had read when its worker said this.
+    } else if (HasMessageOnly(job)) {
       Change change = ChangeOf(job);
-      change.facts.failure_message.clear();
-      change.facts.from_worker = false;
+      ForgetMessage(change.facts);
       mark(job, std::move(change));
     }
   }
@@ -216,18 +225,25 @@ absl::Status Jobs::PayDebts() {
   std::vector<Job*> open, ended;
   std::vector<Change> starts, marks;
   for (auto& [number, job] : jobs_) {
-    if (!Owes(job)) continue;
+    const bool erased = debts_.Erased(job.record.tenant_uid, job.record.memory_uid);
+    Change change = ChangeOf(job);
     if (debts_.Ended(job.record.tenant_uid)) {
       gone.push_back(job.record);
+      continue;
+    }
+    if (erased && HasMessageOnly(job)) {
+      ForgetMessage(change.facts);
+    } else if (!Owes(job)) {
+      continue;
     } else if (!HasEnded(job.state())) {
       open.push_back(&job);
       starts.push_back(StartedOver(job));
-    } else if (!job.facts.erased_since) {
-      Change change = ChangeOf(job);
+      continue;
+    } else {
       change.facts.erased_since = true;
-      ended.push_back(&job);
-      marks.push_back(std::move(change));
     }
+    ended.push_back(&job);
+    marks.push_back(std::move(change));
   }
   if (!ended.empty()) LETHE_RETURN_IF_ERROR(PutAll(ended, std::move(marks)));
   if (!open.empty()) LETHE_RETURN_IF_ERROR(Drop(open, std::move(starts)));

@@ -92,7 +92,8 @@ std::vector<std::string> Tenant::TellJobs(const Memory& memory,
   }
   if (told.unfinished) {
     exceptions.push_back(
-        "checkpoints of training jobs that had read erased tokens are not shown to be destroyed");
+        "keys of training jobs that started over or were deleted are not all shown to be "
+        "destroyed");
   }
   // The last place is for the rest, where there are too many.
   const size_t all = told.artefacts.size() + told.doubtful.size();

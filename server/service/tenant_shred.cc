@@ -105,6 +105,7 @@ absl::Status Tenant::Shred(std::span<const store::PendingErasure> pending) {
 absl::StatusOr<Destruction> Tenant::DestructionOf(absl::string_view certificate_id) {
   const absl::StatusOr<store::CertificateRecord> erasure = store_->GetCertificate(certificate_id);
   if (!erasure.ok()) return StoreFailed(nullptr, erasure.status());
+  LETHE_ASSIGN_OR_RETURN(audit::CertificateBody erased, ReadBody(*erasure));
   store::CertificateQuery query{
       .after_sequence = erasure->sequence, .memory_name = "", .limit = kLookAhead};
   while (true) {
@@ -117,7 +118,8 @@ absl::StatusOr<Destruction> Tenant::DestructionOf(absl::string_view certificate_
       if (!body.destruction.has_value() || !body.destruction->erasures.has_value()) continue;
       const audit::SequenceSpan& span = *body.destruction->erasures;
       if (erasure->sequence < span.first || erasure->sequence > span.last) continue;
-      Destruction destruction{.certificate_id = record.id, .stores = {}};
+      Destruction destruction{
+          .certificate_id = record.id, .stores = {}, .exceptions = std::move(erased.exceptions)};
       for (const audit::StoreErasure& store : body.stores) {
         destruction.stores.push_back({store.store, store.level, store.evidence});
       }

@@ -362,12 +362,14 @@ TEST_F(CliTest, ForgetPrintsCountsAndCertificate) {
   EXPECT_EQ(json["destruction"]["stores"][3], (Json{{"store", "backups"},
                                                     {"level", "unreadable-without-key"},
                                                     {"evidence", "copies of the data"}}));
+  EXPECT_EQ(json["destruction"]["exceptions"], Json({"artefact x is not covered"}));
   EXPECT_FALSE(Json::parse(RunIn({"forget", "--id", "zzz", "-y", "-o", "json"}).out)
                    .contains("destruction"));
   const CliResult table = RunIn({"forget", "--everything", "--yes"});
   EXPECT_THAT(table.out, HasSubstr("erased          2\n"));
   EXPECT_THAT(table.out, HasSubstr("before          2 margin, 0 error, 0 reserve\n"));
   EXPECT_THAT(table.out, HasSubstr("certificate     " + server_->log.at(1).id + "\n"));
+  EXPECT_THAT(table.out, HasSubstr("not covered     artefact x is not covered\n"));
   EXPECT_THAT(table.out, HasSubstr("subject salt    " + absl::StrCat(std::string(64, 'f'), "\n")));
   EXPECT_TRUE(std::regex_search(table.out, std::regex("request id      [0-9a-f]{32}\n")));
   EXPECT_THAT(table.out, HasSubstr("keys destroyed  " + std::string(64, 'e') +

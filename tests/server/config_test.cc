@@ -149,6 +149,11 @@ TEST_F(ConfigTest, BadValuesNameTheirFlag) {
 }
 
 TEST_F(ConfigTest, ABallastIsNoneOrLargeEnough) {
+  EXPECT_EQ(Parse({}).job_file_limit, uint64_t{256} << 20);
+  EXPECT_EQ(Parse({"--job-file-limit=2GiB"}).job_file_limit, uint64_t{2} << 30);
+  EXPECT_EQ(Parse({"--job-lease=2m"}).job_lease, absl::Minutes(2));
+  EXPECT_THAT(ParseCommandLine({"--job-file-limit=0"}), HasCode(kInvalid));
+  EXPECT_THAT(ParseCommandLine({"--job-lease=1s"}), HasCode(kInvalid));
   EXPECT_EQ(Parse({}).ballast, uint64_t{64} << 20);
   EXPECT_EQ(Parse({"--ballast", "0"}).ballast, 0u);
   EXPECT_EQ(Parse({"--ballast", "16MiB"}).ballast, uint64_t{16} << 20);

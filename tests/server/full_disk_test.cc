@@ -125,6 +125,35 @@ TEST_F(FullDiskTest, InsertsAreRefusedForgettingGoesOnAndAllIsWellWithRoom) {
   EXPECT_THAT(service_->Describe("t", "m", true, {}), IsOk());
 }
 
+// So does what an erasure has to tell a training job, which comes first.
+TEST_F(FullDiskTest, AJobStartsOverOnAFullDisk) {
+  service_.Insert("m", Spiral(12));
+  for (uint64_t free = 0; free <= 120'000; free += 40'000) {
+    SCOPED_TRACE(absl::StrCat(free, " bytes left"));
+    Refresh(absl::StrCat("room", free));
+    const auto job = service_->SubmitJob(
+        {.tenant = "t", .memory = "m", .config = CalibrateConfig(), .request_id = ""}, {});
+    ASSERT_THAT(job, IsOk());
+    const auto offer = service_->jobs().Lease({.worker = "w", .kinds = {}, .wait = {}}, {});
+    ASSERT_THAT(offer, IsOk());
+    ASSERT_TRUE(offer->has_value());
+    ASSERT_THAT(service_->ReadTrainingTokens(
+                    (*offer)->lease, {}, [](uint64_t) { return absl::OkStatus(); },
+                    [](const std::vector<TrainingToken>&) { return absl::OkStatus(); }),
+                IsOk());
+    disk_.LeaveFree(free);
+    const auto reply = service_->Forget(ForgetOf("m", {absl::StrCat("room", free)}), {});
+    ASSERT_THAT(reply, IsOk());
+    EXPECT_EQ(reply->erased, 1u);
+    EXPECT_THAT(reply->destruction->exceptions, testing::IsEmpty());
+    EXPECT_EQ(service_->GetJob("t", (*offer)->job.id)->restarts, 1u);
+    disk_.LeaveEverything();
+    ASSERT_THAT(service_->CancelJob("t", (*offer)->job.id), IsOk());
+  }
+  EXPECT_GE(Lines("ballast_released"), 1);
+  EXPECT_EQ(Lines("erasure_without_jobs"), 0);
+}
+
 // However much is left when an erasure begins: it is done once, with its certificates, and
 // answered.
 TEST_F(FullDiskTest, EveryErasureIsDoneOnceWhereverTheDiskBecomesFull) {

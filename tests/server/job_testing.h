@@ -7,13 +7,16 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/time/time.h"
 #include "server/service/service.h"
+#include "store/vault/file_kms.h"
 #include "tests/server/service_testing.h"
 
 namespace lethe::service {
@@ -25,16 +28,62 @@ inline const bool kFilesInRam = [] {
   return ::access("/dev/shm", W_OK) == 0 && ::setenv("TMPDIR", "/dev/shm", 1) == 0;
 }();
 
+// What fails of the keys of jobs; those of tenants are left alone.
+struct KmsTrouble {
+  std::atomic<bool> wraps{false};
+  std::atomic<bool> ends{false};  // a new epoch, and the end of an old one
+};
+
+class TroubledKms final : public store::Kms {
+ public:
+  TroubledKms(std::unique_ptr<store::Kms> inner, std::shared_ptr<KmsTrouble> trouble)
+      : inner_(std::move(inner)), trouble_(std::move(trouble)) {}
+  std::string Location() const override { return inner_->Location(); }
+  absl::StatusOr<std::vector<uint32_t>> Epochs() override { return inner_->Epochs(); }
+  absl::StatusOr<std::vector<std::string>> Wrap(uint32_t epoch,
+                                                std::span<const store::KeyToWrap> keys) override {
+    if (trouble_->wraps) return absl::UnavailableError("no wrapping now");
+    return inner_->Wrap(epoch, keys);
+  }
+  absl::StatusOr<std::vector<store::SecretBytes>> Unwrap(
+      uint32_t epoch,
+      std::span<const store::KeyToUnwrap> keys) override {
+    return inner_->Unwrap(epoch, keys);
+  }
+  absl::StatusOr<uint32_t> Rotate() override {
+    if (trouble_->ends) return absl::UnavailableError("no new epoch now");
+    return inner_->Rotate();
+  }
+  absl::Status Destroy(uint32_t epoch) override {
+    return trouble_->ends ? absl::UnavailableError("no end of an epoch now")
+                          : inner_->Destroy(epoch);
+  }
+  absl::Status DestroyAll() override { return inner_->DestroyAll(); }
+
+ private:
+  const std::unique_ptr<store::Kms> inner_;
+  const std::shared_ptr<KmsTrouble> trouble_;
+};
+
 class JobHarness : public Harness {
  public:
   JobHarness() {
     options().tenant.now = [this] { return absl::FromUnixMicros(micros_.load()); };
+    options().tenant.kms =
+        [trouble = trouble_](
+            store::KmsUse use, const std::string& folder,
+            const std::string& uid) -> absl::StatusOr<std::unique_ptr<store::Kms>> {
+      absl::StatusOr<std::unique_ptr<store::Kms>> kms = store::MakeFileKms(use, folder, uid);
+      if (!kms.ok() || !absl::EndsWith(folder, "/jobs")) return kms;
+      return std::make_unique<TroubledKms>(*std::move(kms), trouble);
+    };
     options().jobs.lease = absl::Seconds(30);
     Restart();
     MakeMemory("m");
   }
   void Pass(absl::Duration time) { micros_ += absl::ToInt64Microseconds(time); }
   Jobs& jobs() { return (*this)->jobs(); }
+  KmsTrouble& trouble() { return *trouble_; }
 
   absl::StatusOr<JobInfo> TrySubmit(const std::string& memory = "m",
                                     const std::string& request_id = "") {
@@ -132,6 +181,7 @@ class JobHarness : public Harness {
   };
 
  private:
+  const std::shared_ptr<KmsTrouble> trouble_ = std::make_shared<KmsTrouble>();
   std::atomic<int64_t> micros_{1'700'000'000'000'000};
 };
 

@@ -94,7 +94,15 @@ TEST(JobsErasureTest, ACertificateNamesTheArtefactsThatErasedTokensMade) {
   service.Insert("m", Spiral(3, "later"));
   EXPECT_EQ(service.Forget("m", {"later1"}).erased, 1u);
   EXPECT_FALSE(service.Job(touched).erased_since) << "it never read that one";
-  EXPECT_EQ(service.Forget("m", {"a3", "later2"}).erased, 2u);
+  ForgetInput input = ForgetOf("m", {"a3", "later2"});
+  input.request_id = "r1";
+  for (const bool replayed : {false, true}) {
+    const auto reply = service->Forget(input, {});
+    ASSERT_THAT(reply, IsOk());
+    EXPECT_EQ(reply->replayed, replayed);
+    EXPECT_THAT(reply->destruction->exceptions, ElementsAre(HasSubstr(touched)))
+        << "the caller is told";
+  }
   EXPECT_TRUE(service.Job(touched).erased_since);
   EXPECT_EQ(*service.Artefact(touched), "one") << "it is the tenant's to delete";
   service.Restart();
@@ -122,16 +130,22 @@ TEST(JobsErasureTest, SoDoEvictionsEditsRequestsAndTheEndOfAMemory) {
     return !log.empty() && log.back().exceptions.size() == 1 &&
            log.back().exceptions[0].find(id) != std::string::npos;
   };
-  ASSERT_THAT(service->Edit(EditOf("m", {MakeToken("a1", 3.0, 4.0)}), {}), IsOk());
+  const auto edited = service->Edit(EditOf("m", {MakeToken("a1", 3.0, 4.0)}), {});
+  ASSERT_THAT(edited, IsOk());
+  EXPECT_THAT(edited->destruction->exceptions, ElementsAre(HasSubstr(id)));
   EXPECT_TRUE(named_last());
   ErasureRequestInput request{.tenant = "t"};
   request.identities = {{.type = "id", .value = "subject-17"}};
   ASSERT_THAT(service->CreateErasureRequest(request, {}), IsOk());
   service->RunDueErasures();
   EXPECT_TRUE(named_last());
-  ASSERT_THAT(service->Evict(EvictOf("m", 9), {}), IsOk());
+  const auto evicted = service->Evict(EvictOf("m", 9), {});
+  ASSERT_THAT(evicted, IsOk());
+  EXPECT_THAT(evicted->destruction->exceptions, ElementsAre(HasSubstr(id)));
   EXPECT_TRUE(named_last());
-  ASSERT_THAT(service->DeleteMemory("t", "m", {}), IsOk());
+  const auto deleted = service->DeleteMemory("t", "m", {});
+  ASSERT_THAT(deleted, IsOk());
+  EXPECT_THAT(deleted->destruction->exceptions, ElementsAre(HasSubstr(id)));
   EXPECT_TRUE(named_last());
   EXPECT_EQ(*service.Artefact(id), "one");
 }

@@ -1,5 +1,4 @@
 // Trouble with the file of jobs: erasures go on, and nothing of them is lost to the jobs.
-#include <atomic>
 #include <barrier>
 #include <filesystem>
 #include <fstream>
@@ -8,7 +7,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/service/job_debts.h"
 #include "store/vault/file_kms.h"
@@ -27,58 +25,9 @@ namespace fs = std::filesystem;
 
 constexpr absl::StatusCode kLater = absl::StatusCode::kUnavailable;
 
-// What fails of the keys of jobs; those of tenants are left alone.
-struct KmsTrouble {
-  std::atomic<bool> wraps{false};
-  std::atomic<bool> ends{false};  // a new epoch, and the end of an old one
-};
-
-class TroubledKms final : public store::Kms {
- public:
-  TroubledKms(std::unique_ptr<store::Kms> inner, std::shared_ptr<KmsTrouble> trouble)
-      : inner_(std::move(inner)), trouble_(std::move(trouble)) {}
-  std::string Location() const override { return inner_->Location(); }
-  absl::StatusOr<std::vector<uint32_t>> Epochs() override { return inner_->Epochs(); }
-  absl::StatusOr<std::vector<std::string>> Wrap(uint32_t epoch,
-                                                std::span<const store::KeyToWrap> keys) override {
-    if (trouble_->wraps) return absl::UnavailableError("no wrapping now");
-    return inner_->Wrap(epoch, keys);
-  }
-  absl::StatusOr<std::vector<store::SecretBytes>> Unwrap(
-      uint32_t epoch,
-      std::span<const store::KeyToUnwrap> keys) override {
-    return inner_->Unwrap(epoch, keys);
-  }
-  absl::StatusOr<uint32_t> Rotate() override {
-    if (trouble_->ends) return absl::UnavailableError("no new epoch now");
-    return inner_->Rotate();
-  }
-  absl::Status Destroy(uint32_t epoch) override {
-    return trouble_->ends ? absl::UnavailableError("no end of an epoch now")
-                          : inner_->Destroy(epoch);
-  }
-  absl::Status DestroyAll() override { return inner_->DestroyAll(); }
-
- private:
-  const std::unique_ptr<store::Kms> inner_;
-  const std::shared_ptr<KmsTrouble> trouble_;
-};
-
 class TroubleHarness : public JobHarness {
  public:
-  TroubleHarness() {
-    options().tenant.kms =
-        [trouble = trouble_](
-            store::KmsUse use, const std::string& folder,
-            const std::string& uid) -> absl::StatusOr<std::unique_ptr<store::Kms>> {
-      absl::StatusOr<std::unique_ptr<store::Kms>> kms = store::MakeFileKms(use, folder, uid);
-      if (!kms.ok() || !absl::EndsWith(folder, "/jobs")) return kms;
-      return std::make_unique<TroubledKms>(*std::move(kms), trouble);
-    };
-    Restart();
-    Insert("m", Spiral(20));
-  }
-  KmsTrouble& trouble() { return *trouble_; }
+  TroubleHarness() { Insert("m", Spiral(20)); }
   std::string database() const { return data() + "/jobs/jobs.db"; }
   std::string debts() const { return data() + "/jobs.owed"; }
 
@@ -116,9 +65,6 @@ class TroubleHarness : public JobHarness {
   std::string done_;
   std::string open_;
   LeaseName lease_;
-
- private:
-  const std::shared_ptr<KmsTrouble> trouble_ = std::make_shared<KmsTrouble>();
 };
 
 TEST(JobsTroubleTest, ABrokenFileStopsNeitherTheServerNorErasures) {
@@ -144,6 +90,20 @@ TEST(JobsTroubleTest, ABrokenFileStopsNeitherTheServerNorErasures) {
   EXPECT_THAT(service.jobs().Heartbeat(service.lease_, std::nullopt), Fails(kNotNow, "lease"));
   EXPECT_TRUE(service.jobs().Counts().usable);
   EXPECT_EQ(service.Read(service.Lease())->size(), 19u);
+}
+
+TEST(JobsTroubleTest, AMessageThatMayBeOfAnErasedTokenGoesWithTheDebt) {
+  TroubleHarness service;
+  const std::string id = service.Submit();
+  ASSERT_THAT(
+      service.jobs().Fail({.lease = service.Lease(), .end = WorkerEnd::kFinal, .message = "of a7"}),
+      IsOk());
+  service.Break();
+  service.Restart();
+  EXPECT_EQ(service.Forget("m", {"a7"}).erased, 1u);
+  service.Mend();
+  EXPECT_EQ(service.Job(id).failure, JobFailure::kBadInput);
+  EXPECT_EQ(service.Job(id).failure_message, "");
 }
 
 // The server notices by itself that the file is there again, and looks no more often than it may.
@@ -295,14 +255,14 @@ TEST(JobsTroubleTest, KeysThatCannotBeEndedAreSaidAndEndedLater) {
   service.trouble().ends = true;
   EXPECT_EQ(service.Forget("m", {"a7"}).erased, 1u);
   EXPECT_THAT(service.Exceptions(),
-              ElementsAre(HasSubstr("not shown to be destroyed"), HasSubstr(service.done_)));
+              ElementsAre(HasSubstr("not all shown to be destroyed"), HasSubstr(service.done_)));
   EXPECT_EQ(service.Job(service.open_).restarts, 1u) << "jobs go on";
   EXPECT_FALSE(fs::exists(service.debts()));
   // Nor is that a reason not to start.
   service.Restart();
   EXPECT_EQ(service.Job(service.open_).restarts, 1u);
   EXPECT_EQ(service.Forget("m", {"a8"}).erased, 1u);
-  EXPECT_THAT(service.Exceptions().front(), HasSubstr("not shown to be destroyed"));
+  EXPECT_THAT(service.Exceptions().front(), HasSubstr("not all shown to be destroyed"));
   service.trouble().ends = false;
   service.Pass(absl::Minutes(1));
   EXPECT_EQ(service.Forget("m", {"a9"}).erased, 1u);

@@ -215,6 +215,16 @@ TEST_F(RpcJobsLeaseTest, KilledWorkersAreFollowedByOthersAndTheArtefactIsTheSame
   EXPECT_EQ(about.bytes(), one.size());
   EXPECT_NE(about.manifest().find("no deletion certificate"), std::string::npos);
   EXPECT_EQ(Get(disturbed).leases(), 3u);
+  // An erasure of what they were made from says so to its caller.
+  v1::ForgetRequest forget;
+  forget.set_tenant("t");
+  forget.set_memory("m");
+  forget.mutable_tokens()->add_ids("a1");
+  v1::ForgetResponse forgotten;
+  ASSERT_THAT(Call(*memories_, &v1::MemoryService::Stub::Forget, forget, &forgotten), RpcOk());
+  ASSERT_EQ(forgotten.destruction().exceptions_size(), 2);
+  EXPECT_NE(forgotten.destruction().exceptions(0).find(plain), std::string::npos);
+  EXPECT_NE(forgotten.destruction().exceptions(1).find(disturbed), std::string::npos);
   // The first one wakes up.
   v1::HeartbeatResponse answer;
   EXPECT_THAT(killed->Beat(9, &answer), RpcFails(StatusCode::FAILED_PRECONDITION, "lease"));
