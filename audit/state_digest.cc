@@ -70,7 +70,7 @@ Digest BlindedLeaf(const Salt& salt, absl::string_view token_bytes) {
 
 Digest ConfigDigest(const ConfigContent& config) {
   Sha256Hasher hasher;
-  return hasher.Update("lethe/config/v1")
+  hasher.Update(config.encoder.has_value() ? "lethe/config/v2" : "lethe/config/v1")
       .UpdateByte(0)
       .UpdateByte(config.kernel_kind)
       .UpdateDouble(config.kernel_parameter)
@@ -78,8 +78,9 @@ Digest ConfigDigest(const ConfigContent& config) {
       .UpdateDouble(config.box)
       .UpdateByte(config.duplicates)
       .UpdateU32(config.key_dimension)
-      .UpdateU32(config.value_dimension)
-      .Finish();
+      .UpdateU32(config.value_dimension);
+  if (config.encoder.has_value()) hasher.Update(*config.encoder);
+  return hasher.Finish();
 }
 
 Digest StateDigest(const StateContent& state) {

@@ -7,6 +7,7 @@
 //     config        SHA256("lethe/config/v1" || 00 || u8 kernel || f64 parameter || f64 total ||
 //     f64 box
 //                   || u8 duplicates || u32 key dimension || u32 value dimension)
+//                   and with an encoder: SHA256("lethe/config/v2" || 00 || the same || encoder32)
 //     state         SHA256("lethe/state/v1" || 00 || config32 || u8 phase || u64 n || mu
 //                   || u64 supports || { leaf32 || u8 label || f64 alpha }* || root32)
 //     mu            00: none | 01 f64: unique | 02 end end: interval, end = 00: unbounded | 01 f64
@@ -58,6 +59,7 @@ struct ConfigContent {
   uint8_t duplicates = 0;
   uint32_t key_dimension = 0;
   uint32_t value_dimension = 0;
+  std::optional<Digest> encoder = {};  // SHA-256 of the artefact that stands before the memory
 };
 Digest ConfigDigest(const ConfigContent& config);
 

@@ -127,6 +127,11 @@ MemoryConfig FromWire(const v1::MemoryConfig& wire) {
       EnumFromWire(static_cast<int>(wire.duplicates()), DuplicatesPolicy::kNewestFirst);
   config.key_dimension = wire.key_dimension();
   config.value_dimension = wire.value_dimension();
+  if (wire.has_encoder_info()) {
+    config.encoder_info = {.sha256 = wire.encoder_info().sha256(),
+                           .raw_key_dimension = wire.encoder_info().raw_key_dimension(),
+                           .raw_value_dimension = wire.encoder_info().raw_value_dimension()};
+  }
   return config;
 }
 
@@ -354,23 +359,35 @@ KeyRewrap FromWire(const v1::RewrapKeysResponse& wire) {
   return {.keys = wire.keys(), .epoch = wire.epoch(), .certificate_id = wire.certificate_id()};
 }
 
-void ToWire(const MemoryConfig& config, v1::MemoryConfig& wire) {
-  switch (config.kernel.kind) {
+namespace {
+
+void ToWire(const Kernel& kernel, v1::Kernel& wire) {
+  switch (kernel.kind) {
     case Kernel::Kind::kRbf:
-      wire.mutable_kernel()->mutable_rbf()->set_gamma(config.kernel.parameter);
+      wire.mutable_rbf()->set_gamma(kernel.parameter);
       break;
     case Kernel::Kind::kLaplacian:
-      wire.mutable_kernel()->mutable_laplacian()->set_gamma(config.kernel.parameter);
+      wire.mutable_laplacian()->set_gamma(kernel.parameter);
       break;
     case Kernel::Kind::kExpDot:
-      wire.mutable_kernel()->mutable_exp_dot()->set_scale(config.kernel.parameter);
+      wire.mutable_exp_dot()->set_scale(kernel.parameter);
       break;
   }
+}
+
+}  // namespace
+
+void ToWire(const MemoryConfig& config, v1::MemoryConfig& wire) {
+  if (config.kernel.has_value()) ToWire(*config.kernel, *wire.mutable_kernel());
   if (config.box.has_value()) wire.set_box(*config.box);
   if (config.capacity.has_value()) wire.set_capacity(*config.capacity);
   wire.set_duplicates(static_cast<v1::DuplicatesPolicy>(config.duplicates));
   wire.set_key_dimension(config.key_dimension);
   wire.set_value_dimension(config.value_dimension);
+  wire.set_encoder(config.encoder);
+  if (config.encoder_info.has_value()) {  // the server refuses it: the artefact is what it needs
+    wire.mutable_encoder_info()->set_sha256(config.encoder_info->sha256);
+  }
 }
 
 void ToWire(const Token& token, v1::Token& wire) {

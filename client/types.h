@@ -37,14 +37,26 @@ enum class DuplicatesPolicy : uint8_t {
   kNewestFirst = 3,
 };
 
-// Fixed when a memory is created. Exactly one of box and capacity is needed.
+// What stands before a memory that has an encoder.
+struct EncoderInfo {
+  std::string sha256;              // of the artefact, hex
+  uint32_t raw_key_dimension = 0;  // of what is sent
+  uint32_t raw_value_dimension = 0;
+
+  friend bool operator==(const EncoderInfo&, const EncoderInfo&) = default;
+};
+
+// Fixed when a memory is created. Exactly one of box and capacity is needed. With an encoder the
+// kernel and the dimensions may be left out: they are the encoder's.
 struct MemoryConfig {
-  Kernel kernel;
+  std::optional<Kernel> kernel = std::nullopt;
   std::optional<double> box = std::nullopt;       // the largest weight of a token, in (0, 1]
   std::optional<double> capacity = std::nullopt;  // at least this many tokens carry the answer
   DuplicatesPolicy duplicates = DuplicatesPolicy::kUnspecified;
   uint32_t key_dimension = 0;
   uint32_t value_dimension = 0;
+  std::string encoder = {};  // an artefact, at most 4 MiB; empty in answers
+  std::optional<EncoderInfo> encoder_info = std::nullopt;  // in answers
 
   friend bool operator==(const MemoryConfig&, const MemoryConfig&) = default;
 };

@@ -230,9 +230,6 @@ absl::StatusOr<std::vector<std::string>> CaseTable::Forget(std::span<const uint6
     LETHE_RETURN_IF_ERROR(forget.Int(1, ClampToInt64(slot)).Run());
     forget.Reset();
   }
-  LETHE_ASSIGN_OR_RETURN(Statement count,
-                         database_->Prepare("UPDATE tenant SET keys_ended = keys_ended + ?1"));
-  LETHE_RETURN_IF_ERROR(count.Int(1, ClampToInt64(slots.size())).Run());
   return ids;
 }
 

@@ -3,7 +3,8 @@
 //
 // The personal part is sealed as a row is (row_keys.h), bound to tenant, case and slot, under
 // kCaseSchema. It ends in two steps, as an erasure does: `personal` becomes NULL and the slot
-// stays; when the key is destroyed the slot goes too, and counts among the keys that have ended.
+// stays; when the key is destroyed the slot goes too. The caller counts it among the keys that have
+// ended.
 #ifndef LETHE_STORE_CASE_TABLE_H_
 #define LETHE_STORE_CASE_TABLE_H_
 

@@ -30,6 +30,7 @@ inline constexpr uint64_t kSlotReserve = 256;
 // What a sealed row is bound to besides its place: which kind of bytes it holds.
 inline constexpr uint32_t kRowSchema = 3;            // of a token (token_codec.h) and its columns
 inline constexpr uint32_t kCaseSchema = 0x63617365;  // of the personal part of a case
+inline constexpr uint32_t kEncoderSchema = 0x656e636f;  // of a memory's encoder
 
 enum class SlotUse : uint8_t {
   kInsert,  // leaves the reserve

@@ -142,6 +142,17 @@ CREATE TABLE cosignatures (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
+// Of a memory with an encoder: its bytes, sealed under `slot`, which no other row has. Without a
+// memory and a body: the memory is deleted, the key is to be destroyed.
+constexpr char kEncoderTable[] = R"sql(
+CREATE TABLE encoders (
+  slot INTEGER PRIMARY KEY CHECK (slot > 1),
+  memory INTEGER UNIQUE REFERENCES memories (key),
+  body BLOB,
+  CHECK ((memory IS NULL) = (body IS NULL))
+) STRICT;
+)sql";
+
 // What the sealed secret is bound to.
 std::string SecretContext(absl::string_view tenant_uid) {
   std::string context = absl::StrCat(absl::string_view("lethe-index-secret\0\1", 20), tenant_uid);
@@ -172,8 +183,22 @@ absl::Status CreateSchema(Database& database, const TenantRecord& tenant, KeySto
     insert.Blob(6, sealed).Int(7, static_cast<int64_t>(kTenantSlot) + 1);
     LETHE_RETURN_IF_ERROR(insert.Run());
   }
-  LETHE_RETURN_IF_ERROR(database.SetIdentity(kTenantIdentity));
+  DatabaseIdentity identity = kTenantIdentity;
+  identity.user_version = kFirstFormat;
+  LETHE_RETURN_IF_ERROR(database.SetIdentity(identity));
   return transaction.Commit();
+}
+
+absl::StatusOr<bool> HasEncoders(Database& database) {
+  LETHE_ASSIGN_OR_RETURN(const int64_t version, database.QueryInt("PRAGMA user_version"));
+  return version >= kEncoderFormat;
+}
+
+absl::Status MakeEncoders(Database& database) {
+  LETHE_ASSIGN_OR_RETURN(const bool there, HasEncoders(database));
+  if (there) return absl::OkStatus();
+  LETHE_RETURN_IF_ERROR(database.Execute(kEncoderTable));
+  return database.SetIdentity(kTenantIdentity);
 }
 
 absl::StatusOr<StoredTenant> ReadTenant(Database& database) {

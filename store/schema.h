@@ -1,8 +1,10 @@
-// The tables of tenant.db and its identity, internal to the store. Format 4.
+// The tables of tenant.db and its identity, internal to the store. Formats 4 and 5.
 //
 // Formats 1 and 2 had rows in clear. A file of them is refused: what was written in clear cannot be
 // taken back by destroying a key, so it cannot become a file that claims that. Format 3 had no
-// erasure requests and no holds; no release has written it.
+// erasure requests and no holds; no release has written it. Format 5 is format 4 with the table
+// `encoders`; a file becomes one with the first memory that has an encoder, so that an older
+// release can go on with every file that does not need the newer one.
 //
 // Every table is STRICT. Rows are sealed (row_keys.h); ids and subjects are indexed by keyed hashes
 // only (token_codec.h), under a secret that slot 1 of the tenant's keys seals:
@@ -29,13 +31,17 @@ namespace lethe::store {
 
 inline constexpr DatabaseIdentity kTenantIdentity = {
     .application_id = 0x4c745431,  // "LtT1"
-    .user_version = 4,
+    .user_version = 5,
     .least_version = 4,
     .older_advice =
         "; formats 1 and 2 held rows in clear, which no destroyed key can take back, and no release"
         " has written format 3, so it is not brought up to date: with the older release export the"
         " log of certificates, then insert the tokens again into a new tenant of this release",
 };
+
+// What a new file has.
+inline constexpr int32_t kFirstFormat = 4;
+inline constexpr int32_t kEncoderFormat = 5;
 
 // The tenant's own key: it seals the secret of the keyed hashes and nothing else.
 inline constexpr uint64_t kTenantSlot = 1;
@@ -54,6 +60,10 @@ struct StoredTenant {
 absl::Status CreateSchema(Database& database, const TenantRecord& tenant, KeyStore& keys);
 
 absl::StatusOr<StoredTenant> ReadTenant(Database& database);
+
+// Whether the file has the table `encoders`; and inside the caller's transaction: makes it.
+absl::StatusOr<bool> HasEncoders(Database& database);
+absl::Status MakeEncoders(Database& database);
 
 // Inside the caller's transaction: the first slot that nothing has taken.
 absl::Status SetNextSlot(Database& database, uint64_t slot);

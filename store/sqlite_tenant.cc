@@ -15,11 +15,26 @@
 namespace lethe::store {
 // --- Memories
 
-absl::Status SqliteTenant::CreateMemory(const MemoryRecord& memory) {
+absl::Status SqliteTenant::CreateMemory(const MemoryRecord& memory, absl::string_view encoder) {
   LETHE_RETURN_IF_ERROR(CheckHex("memory.uid", memory.uid, 32));
   LETHE_RETURN_IF_ERROR(CheckLength("memory.name", memory.name, 1, kMaxNameBytes));
   LETHE_RETURN_IF_ERROR(CheckLength("memory.config", memory.config, 0, kMaxBlobBytes));
-  return Change(Kind::kGrow, [&] { return memories_.Create(memory); });
+  LETHE_RETURN_IF_ERROR(CheckLength("encoder", encoder, 0, kMaxEncoderBytes));
+  return Change(Kind::kGrow, [&]() -> absl::Status {
+    LETHE_RETURN_IF_ERROR(memories_.Create(memory));
+    if (encoder.empty()) return absl::OkStatus();
+    LETHE_ASSIGN_OR_RETURN(const StoredMemory stored, FindMemory("uid", memory.uid));
+    LETHE_ASSIGN_OR_RETURN(SlotTaker taker,
+                           SlotTaker::Begin(database_.get(), keys(), SlotUse::kInsert));
+    LETHE_RETURN_IF_ERROR(encoders_.Create(stored, encoder, taker));
+    return taker.Finish();
+  });
+}
+
+absl::StatusOr<std::string> SqliteTenant::GetEncoder(absl::string_view memory_uid) {
+  LETHE_ASSIGN_OR_RETURN(const StoredMemory memory, FindMemory("uid", memory_uid));
+  LETHE_RETURN_IF_ERROR(CheckState(Kind::kErase));
+  return encoders_.Get(memory);
 }
 
 absl::StatusOr<StoredMemory> SqliteTenant::FindMemory(absl::string_view column,
@@ -68,6 +83,7 @@ absl::StatusOr<EraseResult> SqliteTenant::DeleteMemory(const DeleteMemoryRequest
     if (result.erased != 0 && !request.certificate.has_value()) {
       return absl::InvalidArgumentError("certificate: required, since the memory holds tokens");
     }
+    LETHE_RETURN_IF_ERROR(encoders_.End(memory));
     LETHE_RETURN_IF_ERROR(memories_.Remove(memory));
     if (request.certificate.has_value()) {
       LETHE_RETURN_IF_ERROR(log_.Append(*request.certificate));

@@ -17,6 +17,7 @@
 #include "store/anchor.h"
 #include "store/case_table.h"
 #include "store/certificate_log.h"
+#include "store/encoder_table.h"
 #include "store/memory_table.h"
 #include "store/outbox.h"
 #include "store/row_keys.h"
@@ -41,8 +42,8 @@ struct TenantFile {
 };
 absl::StatusOr<TenantFile> OpenTenantFile(const std::string& dir,
                                           const SqliteTenantOptions& options);
-// The slots that a row, a case or a pending erasure has, and the tenant's own; increasing. Cost
-// O(tokens).
+// The slots that a row, a case, an encoder or a pending erasure has, and the tenant's own;
+// increasing. Cost O(tokens).
 absl::StatusOr<std::vector<uint64_t>> NeededSlots(Database& database);
 // That the vault has every key that rows have taken.
 absl::Status CheckTaken(const Database& database, const StoredTenant& tenant, const KeyStore& keys);
@@ -60,7 +61,8 @@ class SqliteTenant final : public TenantStore {
   absl::StatusOr<EraseResult> BeginClose() override;
   absl::StatusOr<KeysDestroyed> DestroyAllKeys() override;
   absl::Status FinishClose(const CertificateAppend& certificate) override;
-  absl::Status CreateMemory(const MemoryRecord& memory) override;
+  absl::Status CreateMemory(const MemoryRecord& memory, absl::string_view encoder) override;
+  absl::StatusOr<std::string> GetEncoder(absl::string_view memory_uid) override;
   absl::StatusOr<MemoryRecord> GetMemory(absl::string_view uid) override;
   absl::StatusOr<MemoryRecord> GetMemoryByName(absl::string_view name) override;
   absl::StatusOr<std::vector<MemoryRecord>> ListMemories(absl::string_view after_name,
@@ -95,8 +97,8 @@ class SqliteTenant final : public TenantStore {
   absl::StatusOr<std::string> GetCasePersonal(absl::string_view id) override;
   absl::StatusOr<std::vector<CaseRecord>> ListCases(const CaseQuery& query) override;
   absl::StatusOr<std::vector<OpenCase>> ListOpenCases() override;
-  absl::StatusOr<KeysDestroyed> DestroyCaseKeys() override;
-  absl::Status FinishCaseKeys() override;
+  absl::StatusOr<KeysDestroyed> DestroyEndedKeys() override;
+  absl::Status FinishEndedKeys() override;
   absl::StatusOr<std::vector<HeldSubject>> ListHeldSubjects() override;
   HoldKey HoldKeyOf(absl::string_view subject) const override;
   absl::StatusOr<LogHead> GetLogHead() override;
@@ -128,6 +130,8 @@ class SqliteTenant final : public TenantStore {
   absl::Status Change(Kind kind, absl::FunctionRef<absl::Status()> body);
   absl::StatusOr<StoredMemory> FindMemory(absl::string_view column, absl::string_view value);
   absl::Status InsertRequest(const RequestRecord& request);
+  // Of cases and encoders that have ended.
+  absl::StatusOr<std::vector<uint64_t>> EndedSlots();
   // Inside a transaction.
   absl::Status InsertRows(const StoredMemory& memory,
                           std::span<const TokenRow> rows,
@@ -150,6 +154,7 @@ class SqliteTenant final : public TenantStore {
   MemoryTable memories_;
   TokenTable tokens_;
   CaseTable cases_;
+  EncoderTable encoders_;
   Outbox outbox_;
   CertificateLog log_;
   absl::Status behind_;  // not OK: the anchor lacks what the log has

@@ -1,8 +1,9 @@
-// SqliteTenant: erasure requests and legal holds.
+// SqliteTenant: erasure requests, legal holds, and the keys that end without a certificate.
 #include <utility>
 
 #include "core/base/status_macros.h"
 #include "store/sqlite_tenant.h"
+#include "store/validation.h"
 
 namespace lethe::store {
 
@@ -66,10 +67,17 @@ absl::StatusOr<std::vector<OpenCase>> SqliteTenant::ListOpenCases() {
   return cases_.ListOpen();
 }
 
-absl::StatusOr<KeysDestroyed> SqliteTenant::DestroyCaseKeys() {
+absl::StatusOr<std::vector<uint64_t>> SqliteTenant::EndedSlots() {
+  LETHE_ASSIGN_OR_RETURN(std::vector<uint64_t> slots, cases_.EndedSlots());
+  LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> encoders, encoders_.EndedSlots());
+  slots.insert(slots.end(), encoders.begin(), encoders.end());
+  return slots;
+}
+
+absl::StatusOr<KeysDestroyed> SqliteTenant::DestroyEndedKeys() {
   LETHE_RETURN_IF_ERROR(Ready());
   LETHE_RETURN_IF_ERROR(CheckState(Kind::kErase));
-  LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> slots, cases_.EndedSlots());
+  LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> slots, EndedSlots());
   KeysDestroyed result;
   LETHE_ASSIGN_OR_RETURN(result.epoch, vault_->Epoch());
   if (slots.empty()) return result;
@@ -82,10 +90,10 @@ absl::StatusOr<KeysDestroyed> SqliteTenant::DestroyCaseKeys() {
   return result;
 }
 
-absl::Status SqliteTenant::FinishCaseKeys() {
+absl::Status SqliteTenant::FinishEndedKeys() {
   LETHE_RETURN_IF_ERROR(Ready());
   LETHE_RETURN_IF_ERROR(CheckState(Kind::kErase));
-  LETHE_ASSIGN_OR_RETURN(std::vector<uint64_t> slots, cases_.EndedSlots());
+  LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> slots, EndedSlots());
   std::vector<uint64_t> destroyed;
   for (const uint64_t slot : slots) {
     LETHE_ASSIGN_OR_RETURN(const SlotState state, keys()->State(slot));
@@ -93,10 +101,14 @@ absl::Status SqliteTenant::FinishCaseKeys() {
   }
   if (destroyed.empty()) return absl::OkStatus();
   std::vector<std::string> ids;
-  LETHE_RETURN_IF_ERROR(Change(Kind::kErase, [&]() -> absl::Status {
+  const auto body = [&]() -> absl::Status {
     LETHE_ASSIGN_OR_RETURN(ids, cases_.Forget(destroyed));
-    return absl::OkStatus();
-  }));
+    LETHE_RETURN_IF_ERROR(encoders_.Forget(destroyed));
+    LETHE_ASSIGN_OR_RETURN(Statement count,
+                           database_->Prepare("UPDATE tenant SET keys_ended = keys_ended + ?1"));
+    return count.Int(1, ClampToInt64(destroyed.size())).Run();
+  };
+  LETHE_RETURN_IF_ERROR(Change(Kind::kErase, body));
   const absl::Status status = vault_->anchor()->DropEnded(ids);
   return status.ok() ? status : FellBehind(status);
 }

@@ -16,6 +16,7 @@
 #include "store/anchor.h"
 #include "store/case_table.h"
 #include "store/certificate_log.h"
+#include "store/encoder_table.h"
 #include "store/outbox.h"
 #include "store/sqlite_tenant.h"
 #include "store/validation.h"
@@ -224,6 +225,8 @@ absl::StatusOr<std::vector<uint64_t>> NeededSlots(Database& database) {
   LETHE_ASSIGN_OR_RETURN(std::vector<uint64_t> needed,
                          Outbox(&database).Slots(std::numeric_limits<int64_t>::max()));
   needed.push_back(kTenantSlot);
+  LETHE_ASSIGN_OR_RETURN(const std::vector<uint64_t> encoders, EncoderTable::Slots(database));
+  needed.insert(needed.end(), encoders.begin(), encoders.end());
   LETHE_ASSIGN_OR_RETURN(Statement select,
                          database.Prepare("SELECT slot FROM tokens UNION"
                                           " SELECT slot FROM cases WHERE slot IS NOT NULL"));
@@ -260,6 +263,7 @@ SqliteTenant::SqliteTenant(std::unique_ptr<Database> database,
       memories_(database_.get()),
       tokens_(database_.get(), keys(), tenant_.uid, index_secret),
       cases_(database_.get(), keys(), tenant_.uid, index_secret),
+      encoders_(database_.get(), keys(), tenant_.uid),
       outbox_(database_.get()),
       log_(database_.get(), tenant_.log_origin) {}
 
@@ -365,6 +369,7 @@ absl::StatusOr<EraseResult> SqliteTenant::BeginClose() {
   EraseResult result;
   if (tenant_.state == TenantState::kOpen) {
     const auto body = [&]() -> absl::Status {
+      LETHE_RETURN_IF_ERROR(encoders_.EndAll());
       return database_->Execute(
           "UPDATE tenant SET state = 2, index_secret = x'',"
           " closing_erased = (SELECT count(*) FROM tokens);"

@@ -75,10 +75,11 @@ Handle OpenClosed(const std::string& path, const DatabaseIdentity& identity, uin
       SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
       nullptr);
   Handle handle(opened);
-  if (code != SQLITE_OK || Number(handle, "PRAGMA application_id") != identity.application_id ||
-      Number(handle, "PRAGMA user_version") != identity.user_version) {
+  if (code != SQLITE_OK || Number(handle, "PRAGMA application_id") != identity.application_id) {
     return nullptr;
   }
+  const int64_t version = Number(handle, "PRAGMA user_version");
+  if (version < identity.least_version || version > identity.user_version) return nullptr;
   const int64_t page_bytes = Number(handle, "PRAGMA page_size");
   if (page_bytes <= 0 || info.st_size % page_bytes != 0) return nullptr;
   bytes = static_cast<uint64_t>(info.st_size);

@@ -13,6 +13,7 @@
 #include "store/anchor.h"
 #include "store/case_table.h"
 #include "store/certificate_log.h"
+#include "store/encoder_table.h"
 #include "store/memory_table.h"
 #include "store/outbox.h"
 #include "store/schema.h"
@@ -66,7 +67,8 @@ class Restorer {
         outbox_(file_.database.get()),
         memories_(file_.database.get()),
         tokens_(file_.database.get(), &keys_, file_.tenant.record.uid, secret),
-        cases_(file_.database.get(), &keys_, file_.tenant.record.uid, secret) {}
+        cases_(file_.database.get(), &keys_, file_.tenant.record.uid, secret),
+        encoders_(file_.database.get(), &keys_, file_.tenant.record.uid) {}
 
   absl::StatusOr<RestoreReport> Run(const RestoreCertifier& certify);
 
@@ -83,8 +85,11 @@ class Restorer {
   // That the copy's log begins the anchor's, and what comes after it.
   absl::Status PutBack(const LogHead& copy);
   absl::Status EraseAgain(const AnchorEntry& entry);
+  absl::Status DeleteAgain(const StoredMemory& memory);
   // Those of the copy of which the anchor knows how they ended, or whose keys are gone.
   absl::Status EndCases();
+  // Those whose keys are gone, and with them their memories.
+  absl::Status EndEncoders();
   absl::Status CheckRows();
   absl::StatusOr<CertificateAppend> Certify(const RestoreCertifier& certify, AnchorEntry& entry);
   // From now on the keys are taken that are, and those that nothing needs have ended.
@@ -101,6 +106,7 @@ class Restorer {
   MemoryTable memories_;
   TokenTable tokens_;
   CaseTable cases_;
+  EncoderTable encoders_;
   std::vector<uint8_t> slots_;  // Known of each, by its number
   RestoreReport report_;
 };
@@ -178,10 +184,25 @@ absl::Status Restorer::EraseAgain(const AnchorEntry& entry) {
     report_.removed += erased;
     return absl::OkStatus();
   }
-  LETHE_ASSIGN_OR_RETURN(const TokenTable::ErasedMemory erased, tokens_.EraseMemory(*memory));
+  return DeleteAgain(*memory);
+}
+
+absl::Status Restorer::DeleteAgain(const StoredMemory& memory) {
+  LETHE_ASSIGN_OR_RETURN(const TokenTable::ErasedMemory erased, tokens_.EraseMemory(memory));
+  LETHE_RETURN_IF_ERROR(encoders_.End(memory));
   report_.removed += erased.rows;
   ++report_.memories_removed;
-  return memories_.Remove(*memory);
+  return memories_.Remove(memory);
+}
+
+// The deletion of a memory without tokens has no certificate, so that the log does not know of it.
+absl::Status Restorer::EndEncoders() {
+  LETHE_ASSIGN_OR_RETURN(const std::vector<StoredMemory> memories,
+                         encoders_.RemoveUnder([this](uint64_t slot) {
+                           return slot >= slots_.size() || slots_[slot] != kLive;
+                         }));
+  for (const StoredMemory& memory : memories) LETHE_RETURN_IF_ERROR(DeleteAgain(memory));
+  return absl::OkStatus();
 }
 
 absl::Status Restorer::EndCases() {
@@ -215,7 +236,11 @@ absl::Status Restorer::CheckRows() {
                            memories_.List(after, kMaxPageSize));
     if (page.empty()) return absl::OkStatus();
     for (const StoredMemory& memory : page) {
-      const absl::Status status = tokens_.Load(memory, [](TokenRow&) { return absl::OkStatus(); });
+      absl::Status status = tokens_.Load(memory, [](TokenRow&) { return absl::OkStatus(); });
+      if (status.ok()) {
+        status = encoders_.Get(memory).status();
+        if (absl::IsNotFound(status)) status = absl::OkStatus();
+      }
       if (absl::IsDataLoss(status)) {
         return absl::DataLossError(absl::StrCat(status.message(), kAnotherCopy));
       }
@@ -281,6 +306,7 @@ absl::StatusOr<RestoreReport> Restorer::Run(const RestoreCertifier& certify) {
       return slot >= slots_.size() || slots_[slot] != kLive;
     }));
     LETHE_RETURN_IF_ERROR(EndCases());
+    LETHE_RETURN_IF_ERROR(EndEncoders());
     LETHE_RETURN_IF_ERROR(CheckRows());
     LETHE_RETURN_IF_ERROR(memories_.RaiseNextHandles(anchor_.head().next_handle));
     LETHE_RETURN_IF_ERROR(SetKeys());

@@ -70,7 +70,8 @@ inline constexpr size_t kMaxNameBytes = 63;       // tenant, memory
 inline constexpr size_t kMaxRequestIdBytes = 128;
 inline constexpr size_t kMaxRowBytes = 8u << 20;    // one sealed token
 inline constexpr size_t kMaxBlobBytes = 16u << 20;  // config, answer, envelope, warm start
-inline constexpr size_t kMaxLeafBytes = 65'535;     // a tile of the log must hold it
+inline constexpr size_t kMaxEncoderBytes = 4u << 20;
+inline constexpr size_t kMaxLeafBytes = 65'535;  // a tile of the log must hold it
 inline constexpr uint32_t kMaxPageSize = 1'000;
 inline constexpr size_t kMaxCaseBytes = 1u << 20;  // personal part of a case
 
@@ -230,7 +231,7 @@ struct CaseCreation {
 struct CaseUpdate {
   CaseRecord record;  // id, kind and received_micros stay as they are; `personal` is ignored
   std::optional<std::string> personal = {};  // absent: as it is
-  // The personal part ends: DestroyCaseKeys takes its key. A hold is in force no more.
+  // The personal part ends: DestroyEndedKeys takes its key. A hold is in force no more.
   bool end_personal = false;
 };
 
@@ -377,8 +378,11 @@ class TenantStore {
   virtual absl::Status FinishClose(const CertificateAppend& certificate) = 0;
 
   // --- Memories.
-  // `memory.next_handle` is ignored.
-  virtual absl::Status CreateMemory(const MemoryRecord& memory) = 0;
+  // `memory.next_handle` is ignored. `encoder`: opaque bytes, at most kMaxEncoderBytes, sealed as
+  // rows are; they end with the memory, and DestroyEndedKeys takes their key.
+  virtual absl::Status CreateMemory(const MemoryRecord& memory, absl::string_view encoder = "") = 0;
+  // NOT_FOUND "memory" where it has none.
+  virtual absl::StatusOr<std::string> GetEncoder(absl::string_view memory_uid) = 0;
   virtual absl::StatusOr<MemoryRecord> GetMemory(absl::string_view uid) = 0;
   virtual absl::StatusOr<MemoryRecord> GetMemoryByName(absl::string_view name) = 0;
   // In the order of names, those above `after_name` (empty: from the start); limit 1 to
@@ -462,11 +466,12 @@ class TenantStore {
   virtual absl::StatusOr<std::vector<CaseRecord>> ListCases(const CaseQuery& query) = 0;
   // Those with a time to wake or a callback, in the order of numbers.
   virtual absl::StatusOr<std::vector<OpenCase>> ListOpenCases() = 0;
-  // Destroys the keys of all personal parts that have ended. Idempotent; OK with zeros where there
-  // is none. `evidence` as in DestroyPendingKeys. They stay on the list until FinishCaseKeys.
-  virtual absl::StatusOr<KeysDestroyed> DestroyCaseKeys() = 0;
+  // Destroys the keys of all personal parts and encoders that have ended. Idempotent; OK with zeros
+  // where there is none. `evidence` as in DestroyPendingKeys. They stay on the list until
+  // FinishEndedKeys.
+  virtual absl::StatusOr<KeysDestroyed> DestroyEndedKeys() = 0;
   // Takes the destroyed ones off the list; their cases want nothing any more.
-  virtual absl::Status FinishCaseKeys() = 0;
+  virtual absl::Status FinishEndedKeys() = 0;
   // Of the holds that are in force.
   virtual absl::StatusOr<std::vector<HeldSubject>> ListHeldSubjects() = 0;
   virtual HoldKey HoldKeyOf(absl::string_view subject) const = 0;

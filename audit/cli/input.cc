@@ -49,4 +49,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, size_t limit) {
   return bytes;
 }
 
+absl::Status InFile(const std::string& path, const absl::Status& status) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", status.message()));
+}
+
 }  // namespace lethe::audit::cli

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace lethe::audit::cli {
@@ -11,6 +12,9 @@ namespace lethe::audit::cli {
 // A whole file, or standard input for "-". UNAVAILABLE when it cannot be read, RESOURCE_EXHAUSTED
 // when it is longer than `limit`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t limit);
+
+// INVALID_ARGUMENT that says in which file.
+absl::Status InFile(const std::string& path, const absl::Status& status);
 
 }  // namespace lethe::audit::cli
 

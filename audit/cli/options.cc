@@ -11,10 +11,6 @@ namespace {
 
 constexpr size_t kMaxReceiptFile = size_t{1} << 20;
 
-absl::Status InFile(const std::string& path, const absl::Status& status) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", status.message()));
-}
-
 absl::StatusOr<Receipt> ReadReceipt(const Options& options) {
   LETHE_ASSIGN_OR_RETURN(const std::string text, ReadFile(options.receipt, kMaxReceiptFile));
   absl::StatusOr<Receipt> receipt = ParseReceipt(text);
@@ -74,6 +70,8 @@ void AddStateOptions(CLI::App& command, StateOptions& options) {
   command.add_option("--value-dimension", options.value_dimension, "When there is no token")
       ->check(CLI::Range(1, 4096).description(""))
       ->type_name("N");
+  command.add_option("--encoder", options.encoder, "Artefact that the memory was created with")
+      ->type_name("FILE");
   command.add_option("--digest", options.digest, "State digest that the server gave")
       ->type_name("HEX");
   command.add_option("--certificate", options.certificate, "Certificate of the state, with --key")

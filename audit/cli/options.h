@@ -19,7 +19,7 @@ namespace lethe::audit::cli {
 // A memory's configuration and where its tokens are.
 struct StateOptions {
   TokenFileOptions tokens;
-  std::string kernel = "rbf";
+  std::optional<std::string> kernel;  // rbf
   std::optional<double> gamma;
   std::optional<double> scale;
   std::optional<double> capacity;
@@ -27,6 +27,7 @@ struct StateOptions {
   std::string duplicates = "shared";
   std::optional<size_t> key_dimension;
   std::optional<size_t> value_dimension;
+  std::string encoder;
   std::string digest;
   std::string certificate;
 };

@@ -13,18 +13,23 @@
 #include "audit/cli/token_file.h"
 #include "audit/dsse.h"
 #include "audit/encoding.h"
+#include "audit/hash.h"
 #include "audit/report.h"
 #include "audit/state_digest.h"
 #include "audit/token_tree.h"
 #include "audit/verify.h"
 #include "client/cli/token_source.h"
 #include "core/base/status_macros.h"
+#include "core/model/memory_encoder.h"
 #include "core/svdd/memory.h"
 
 namespace lethe::audit::cli {
 namespace {
 
 using ::lethe::cli::TokenSource;
+
+// As a server takes them.
+constexpr size_t kMaxEncoderBytes = size_t{4} << 20;
 
 struct Solved {
   Digest state{};
@@ -35,19 +40,29 @@ struct Solved {
 };
 
 absl::StatusOr<svdd::MemoryOptions> MemoryOptionsOf(const StateOptions& options,
+                                                    const model::MemoryEncoder* encoder,
                                                     size_t key_dimension,
                                                     size_t value_dimension) {
   kernel::Kernel kernel;
-  const bool dot = options.kernel == "exp_dot";
-  kernel.kind = dot                             ? kernel::KernelKind::kExpDot
-                : options.kernel == "laplacian" ? kernel::KernelKind::kLaplacian
-                                                : kernel::KernelKind::kRbf;
+  const std::string kind = options.kernel.value_or("rbf");
+  const bool dot = kind == "exp_dot";
+  kernel.kind = dot                   ? kernel::KernelKind::kExpDot
+                : kind == "laplacian" ? kernel::KernelKind::kLaplacian
+                                      : kernel::KernelKind::kRbf;
   const std::optional<double>& parameter = dot ? options.scale : options.gamma;
-  if (!parameter.has_value() || options.scale.has_value() != dot) {
+  const bool stated = options.gamma.has_value() || options.scale.has_value();
+  if (encoder != nullptr && options.kernel.has_value() != stated) {
+    return absl::InvalidArgumentError(
+        "with --encoder give --kernel and its --gamma or --scale, or neither");
+  }
+  if (encoder != nullptr && !stated) {
+    kernel = encoder->kernel();
+  } else if (!parameter.has_value() || options.scale.has_value() != dot) {
     return absl::InvalidArgumentError(dot ? "exp_dot needs --scale"
                                           : "rbf and laplacian need --gamma");
+  } else {
+    kernel.parameter = *parameter;
   }
-  kernel.parameter = *parameter;
   if (options.box.has_value() == options.capacity.has_value()) {
     return absl::InvalidArgumentError("exactly one of --capacity and --box is needed");
   }
@@ -69,7 +84,9 @@ absl::StatusOr<svdd::MemoryOptions> MemoryOptionsOf(const StateOptions& options,
 // The tokens of a file, in its order, by the reader that `lethe insert` uses.
 class Tokens {
  public:
-  absl::Status Read(const StateOptions& options) {
+  // `encoder` may be null. Outlives this.
+  absl::Status Read(const StateOptions& options, const model::MemoryEncoder* encoder) {
+    encoder_ = encoder;
     return ReadTokens(options.tokens,
                       [this](TokenSource::Item item) { return Take(std::move(item)); });
   }
@@ -78,7 +95,8 @@ class Tokens {
   size_t key_dimension() const { return keys_.empty() ? 0 : keys_.front().size(); }
   size_t value_dimension() const { return values_.empty() ? 0 : values_.front().size(); }
 
-  absl::StatusOr<Solved> Solve(const svdd::MemoryOptions& options) {
+  absl::StatusOr<Solved> Solve(const svdd::MemoryOptions& options,
+                               const std::optional<Digest>& encoder) {
     LETHE_ASSIGN_OR_RETURN(const auto memory, svdd::ExactMemory::Create(options));
     std::vector<svdd::NewToken> batch;
     for (size_t i = 0; i < keys_.size(); ++i) {
@@ -96,14 +114,14 @@ class Tokens {
     solved.partition = {.margin = snapshot->counts.margin,
                         .error = snapshot->counts.error,
                         .reserve = snapshot->counts.reserve};
-    solved.config =
-        ConfigDigest({.kernel_kind = static_cast<uint8_t>(options.kernel.kind),
-                      .kernel_parameter = options.kernel.parameter,
-                      .total = options.capacity.total(),
-                      .box = options.capacity.box(),
-                      .duplicates = static_cast<uint8_t>(options.duplicates),
-                      .key_dimension = static_cast<uint32_t>(options.key_dimension),
-                      .value_dimension = static_cast<uint32_t>(options.value_dimension)});
+    solved.config = ConfigDigest({.kernel_kind = static_cast<uint8_t>(options.kernel.kind),
+                                  .kernel_parameter = options.kernel.parameter,
+                                  .total = options.capacity.total(),
+                                  .box = options.capacity.box(),
+                                  .duplicates = static_cast<uint8_t>(options.duplicates),
+                                  .key_dimension = static_cast<uint32_t>(options.key_dimension),
+                                  .value_dimension = static_cast<uint32_t>(options.value_dimension),
+                                  .encoder = encoder});
     solved.state = DigestOf(*snapshot, solved.config);
     return solved;
   }
@@ -118,6 +136,20 @@ class Tokens {
     if (!ids_.insert(token.id).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("line ", item.line, ": an id for the second time"));
+    }
+    if (encoder_ != nullptr) {
+      const model::EncoderOptions& made = encoder_->options();
+      if (token.key.size() != made.key_dimension || token.value.size() != made.value_dimension) {
+        return absl::InvalidArgumentError(absl::StrCat("line ", item.line, ": the encoder takes ",
+                                                       made.key_dimension, " numbers of a key and ",
+                                                       made.value_dimension, " of a value"));
+      }
+      std::vector<double> key(made.key_out());
+      encoder_->EncodeKey(token.key, key);
+      token.key = std::move(key);
+      std::vector<double> value(made.value_out());
+      encoder_->EncodeValue(token.value, value);
+      token.value = std::move(value);
     }
     // As the server keeps it: one zero.
     for (double& number : token.key) {
@@ -155,6 +187,7 @@ class Tokens {
     return StateDigest(content);
   }
 
+  const model::MemoryEncoder* encoder_ = nullptr;
   std::set<std::string> ids_;
   std::vector<std::vector<double>> keys_;
   std::vector<std::vector<double>> values_;
@@ -199,13 +232,28 @@ int RunState(const Options& options, const Pins* pins) {
     }
     expected = *digest;
   }
+  std::shared_ptr<const model::MemoryEncoder> encoder;
+  std::optional<Digest> artefact_digest;
+  if (!state.encoder.empty()) {
+    const absl::StatusOr<std::string> artefact = ReadFile(state.encoder, kMaxEncoderBytes);
+    if (!artefact.ok()) return ReadFailure(artefact.status());
+    auto read = model::MemoryEncoder::Read(*artefact);
+    if (!read.ok()) return Complain(InFile(state.encoder, read.status()), kMalformed);
+    encoder = *std::move(read);
+    artefact_digest = Sha256(*artefact);
+  }
   Tokens tokens;
-  if (const absl::Status read = tokens.Read(state); !read.ok()) return ReadFailure(read);
-  const absl::StatusOr<svdd::MemoryOptions> memory =
-      MemoryOptionsOf(state, state.key_dimension.value_or(tokens.key_dimension()),
-                      state.value_dimension.value_or(tokens.value_dimension()));
+  if (const absl::Status read = tokens.Read(state, encoder.get()); !read.ok()) {
+    return ReadFailure(read);
+  }
+  const absl::StatusOr<svdd::MemoryOptions> memory = MemoryOptionsOf(
+      state, encoder.get(),
+      state.key_dimension.value_or(encoder == nullptr ? tokens.key_dimension()
+                                                      : encoder->options().key_out()),
+      state.value_dimension.value_or(encoder == nullptr ? tokens.value_dimension()
+                                                        : encoder->options().value_out()));
   if (!memory.ok()) return Complain(memory.status(), kUsage);
-  const absl::StatusOr<Solved> solved = tokens.Solve(*memory);
+  const absl::StatusOr<Solved> solved = tokens.Solve(*memory, artefact_digest);
   if (!solved.ok()) return Complain(solved.status(), kMalformed);
 
   Failure failure = Failure::kNone;

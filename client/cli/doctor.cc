@@ -44,6 +44,9 @@ constexpr absl::Duration kCertificateFailure = absl::Hours(3 * 24);
 // refused soon, if not already.
 constexpr double kFreeWarning = 0.1;
 constexpr double kFreeFailure = 256.0 * (1 << 20);
+// Of tenant.db (store/schema.h).
+constexpr uint32_t kOldestFormat = 4;
+constexpr uint32_t kNewestFormat = 5;
 // What clocks that are kept by NTP may differ by, generously.
 constexpr absl::Duration kFuture = absl::Seconds(10);
 
@@ -387,10 +390,15 @@ std::vector<Finding> CheckFormats(const Installation& installation) {
   }
   const std::string found = absl::StrCat(
       "lethe ", LETHE_VERSION, "; tenants: ", texts.empty() ? "none" : absl::StrJoin(texts, ", "));
-  if (formats.size() > 1) {
-    out.push_back(Warn("versions", found,
-                       "tenants of an older format are brought up to date when they are opened, or"
-                       " refused: the log says tenant_quarantined"));
+  const bool known = std::ranges::all_of(formats, [](const auto& entry) {
+    return entry.first >= kOldestFormat && entry.first <= kNewestFormat;
+  });
+  if (!known) {
+    out.push_back(
+        Fail("versions", found,
+             absl::StrCat("this release reads formats ", kOldestFormat, " to ", kNewestFormat,
+                          "; the others are refused: see docs/upgrading.md"
+                          " and tenant_quarantined in the log")));
   } else if (out.empty()) {
     out.push_back(Ok("versions", found));
   }

@@ -2,7 +2,9 @@
 #include "client/cli/commands.h"
 #include "client/cli/exit_codes.h"
 #include "client/cli/render.h"
+#include "client/cli/small_file.h"
 #include "client/retry.h"
+#include "core/base/status_macros.h"
 
 namespace lethe::cli {
 namespace {
@@ -11,7 +13,7 @@ struct Arguments {
   std::string name;
   bool yes = false;
   bool refit = false;
-  std::string kernel = "rbf";
+  std::optional<std::string> kernel;  // rbf
   std::optional<double> gamma;
   std::optional<double> scale;
   std::optional<double> box;
@@ -19,22 +21,38 @@ struct Arguments {
   std::string duplicates = "shared";
   uint32_t key_dimension = 0;
   uint32_t value_dimension = 0;
+  std::string encoder;  // a file
 };
 
 absl::StatusOr<client::MemoryConfig> MakeConfig(const Arguments& arguments) {
   client::MemoryConfig config;
-  const bool dot = arguments.kernel == "exp_dot";
+  if (!arguments.encoder.empty()) {
+    LETHE_ASSIGN_OR_RETURN(config.encoder, ReadSmallFile(arguments.encoder));
+    if (config.encoder.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--encoder: ", arguments.encoder, " is empty"));
+    }
+  } else if (arguments.key_dimension == 0 || arguments.value_dimension == 0) {
+    return absl::InvalidArgumentError(
+        "--key-dimension and --value-dimension are needed, or --encoder");
+  }
+  const std::string kernel = arguments.kernel.value_or("rbf");
+  const bool dot = kernel == "exp_dot";
   if (dot ? arguments.gamma.has_value() : arguments.scale.has_value()) {
     return absl::InvalidArgumentError("--gamma is for rbf and laplacian, --scale for exp_dot");
   }
   const std::optional<double> parameter = dot ? arguments.scale : arguments.gamma;
-  if (!parameter.has_value()) {
-    return absl::InvalidArgumentError(dot ? "exp_dot needs --scale"
-                                          : arguments.kernel + " needs --gamma");
+  if (!config.encoder.empty() && arguments.kernel.has_value() != parameter.has_value()) {
+    return absl::InvalidArgumentError(
+        "with --encoder give --kernel and its --gamma or --scale, or neither");
   }
-  config.kernel = dot                               ? client::Kernel::ExpDot(*parameter)
-                  : arguments.kernel == "laplacian" ? client::Kernel::Laplacian(*parameter)
-                                                    : client::Kernel::Rbf(*parameter);
+  if (parameter.has_value()) {
+    config.kernel = dot                     ? client::Kernel::ExpDot(*parameter)
+                    : kernel == "laplacian" ? client::Kernel::Laplacian(*parameter)
+                                            : client::Kernel::Rbf(*parameter);
+  } else if (config.encoder.empty()) {
+    return absl::InvalidArgumentError(dot ? "exp_dot needs --scale" : kernel + " needs --gamma");
+  }
   if (arguments.box.has_value() == arguments.capacity.has_value()) {
     return absl::InvalidArgumentError("exactly one of --capacity and --box is needed");
   }
@@ -136,12 +154,13 @@ void AddCreateOptions(CLI::App& verb, Arguments& arguments) {
   TakesWords(verb.add_option("--duplicates", arguments.duplicates,
                              "Who gets the weight of equal keys (default shared)"),
              {"shared", "oldest-first", "newest-first"});
-  verb.add_option("--key-dimension", arguments.key_dimension, "Numbers in a key")
-      ->required()
-      ->type_name("D");
+  verb.add_option("--key-dimension", arguments.key_dimension, "Numbers in a key")->type_name("D");
   verb.add_option("--value-dimension", arguments.value_dimension, "Numbers in a value")
-      ->required()
       ->type_name("M");
+  verb.add_option("--encoder", arguments.encoder,
+                  "Artefact of an encoder, which then stands before the memory; kernel and "
+                  "dimensions are its own")
+      ->type_name("FILE");
 }
 
 }  // namespace

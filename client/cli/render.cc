@@ -19,14 +19,20 @@ Json Optional(const std::optional<double>& value) {
 
 Json ToJson(const client::MemoryConfig& config) {
   Json json;
-  const bool dot = config.kernel.kind == client::Kernel::Kind::kExpDot;
-  json["kernel"] = {{"kind", client::ToString(config.kernel.kind)},
-                    {dot ? "scale" : "gamma", config.kernel.parameter}};
+  const client::Kernel kernel = config.kernel.value_or(client::Kernel());
+  const bool dot = kernel.kind == client::Kernel::Kind::kExpDot;
+  json["kernel"] = {{"kind", client::ToString(kernel.kind)},
+                    {dot ? "scale" : "gamma", kernel.parameter}};
   if (config.box.has_value()) json["box"] = *config.box;
   if (config.capacity.has_value()) json["capacity"] = *config.capacity;
   json["duplicates"] = Lower(config.duplicates);
   json["key_dimension"] = config.key_dimension;
   json["value_dimension"] = config.value_dimension;
+  if (config.encoder_info.has_value()) {
+    json["encoder"] = {{"sha256", config.encoder_info->sha256},
+                       {"raw_key_dimension", config.encoder_info->raw_key_dimension},
+                       {"raw_value_dimension", config.encoder_info->raw_value_dimension}};
+  }
   return json;
 }
 
@@ -231,22 +237,30 @@ Fields ToFields(const client::Tenant& tenant) {
 
 Fields ToFields(const client::Memory& memory) {
   const client::MemoryConfig& config = memory.config;
-  const bool dot = config.kernel.kind == client::Kernel::Kind::kExpDot;
+  const client::Kernel kernel = config.kernel.value_or(client::Kernel());
+  const bool dot = kernel.kind == client::Kernel::Kind::kExpDot;
   const std::string size = config.capacity.has_value()
                                ? absl::StrCat("capacity ", FormatNumber(*config.capacity))
                                : absl::StrCat("box ", FormatNumber(config.box.value_or(0.0)));
-  return {
+  Fields fields = {
       {"memory", memory.name.memory},
       {"tenant", memory.name.tenant},
       {"created", memory.create_time},
-      {"kernel", absl::StrCat(client::ToString(config.kernel.kind), ", ", dot ? "scale " : "gamma ",
-                              FormatNumber(config.kernel.parameter))},
+      {"kernel", absl::StrCat(client::ToString(kernel.kind), ", ", dot ? "scale " : "gamma ",
+                              FormatNumber(kernel.parameter))},
       {"size", size},
       {"duplicates", Lower(config.duplicates)},
       {"dimensions",
-       absl::StrCat("key ", config.key_dimension, ", value ", config.value_dimension)},
-      {"phase", Lower(memory.phase)},
-      {"partition", Text(memory.partition)}};
+       absl::StrCat("key ", config.key_dimension, ", value ", config.value_dimension)}};
+  if (config.encoder_info.has_value()) {
+    const client::EncoderInfo& encoder = *config.encoder_info;
+    fields.push_back({"encoder", encoder.sha256});
+    fields.push_back({"raw dimensions", absl::StrCat("key ", encoder.raw_key_dimension, ", value ",
+                                                     encoder.raw_value_dimension)});
+  }
+  fields.push_back({"phase", Lower(memory.phase)});
+  fields.push_back({"partition", Text(memory.partition)});
+  return fields;
 }
 
 Fields ToFields(const client::ForgetResult& result) {

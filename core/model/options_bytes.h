@@ -85,10 +85,13 @@ void WriteHead(std::string_view line, ByteWriter* writer) {
 inline absl::Status Damaged(absl::string_view what, absl::string_view why) {
   return absl::DataLossError(absl::StrCat(what, ": ", why));
 }
+inline absl::Status OtherPrecision(absl::string_view what) {
+  return Damaged(what, "holds the other precision");
+}
 template <typename T>
 absl::Status ReadHead(absl::string_view what, std::string_view line, ByteReader* reader) {
   if (!reader->ReadRaw(line)) return Damaged(what, "not of this kind or version");
-  if (reader->Read<uint8_t>() != sizeof(T)) return Damaged(what, "holds the other precision");
+  if (reader->Read<uint8_t>() != sizeof(T)) return OtherPrecision(what);
   return absl::OkStatus();
 }
 

@@ -89,6 +89,11 @@ void ToProto(const service::MemoryConfig& from, v1::MemoryConfig* to) {
   to->set_duplicates(static_cast<v1::DuplicatesPolicy>(from.duplicates));
   to->set_key_dimension(from.key_dimension);
   to->set_value_dimension(from.value_dimension);
+  if (!from.encoder_info.has_value()) return;
+  v1::EncoderInfo* const info = to->mutable_encoder_info();
+  info->set_sha256(from.encoder_info->sha256);
+  info->set_raw_key_dimension(from.encoder_info->raw_key_dimension);
+  info->set_raw_value_dimension(from.encoder_info->raw_value_dimension);
 }
 
 void ToProto(const service::DeleteTenantReply& from, v1::DeleteTenantResponse* to) {
@@ -140,6 +145,13 @@ absl::StatusOr<service::MemoryConfig> FromProto(const v1::MemoryConfig& config) 
   }
   out.key_dimension = config.key_dimension();
   out.value_dimension = config.value_dimension();
+  out.encoder = config.encoder();
+  if (config.has_encoder_info()) {
+    out.encoder_info =
+        service::EncoderInfo{.sha256 = config.encoder_info().sha256(),
+                             .raw_key_dimension = config.encoder_info().raw_key_dimension(),
+                             .raw_value_dimension = config.encoder_info().raw_value_dimension()};
+  }
   return out;
 }
 

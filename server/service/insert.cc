@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "audit/random.h"
+#include "server/service/encoder.h"
 #include "server/service/validate.h"
 
 namespace lethe::service {
@@ -19,6 +20,7 @@ InsertItem Rejected(std::string id, ItemError error) {
 }  // namespace
 
 InsertPlan PlanInsert(const MemoryState& state,
+                      const model::MemoryEncoder* encoder,
                       uint64_t next_handle,
                       std::vector<std::vector<TokenInput>> batches) {
   InsertPlan plan;
@@ -30,7 +32,10 @@ InsertPlan PlanInsert(const MemoryState& state,
     for (size_t i = 0; i < batch.size(); ++i) {
       TokenInput& token = batch[i];
       const std::string field = Indexed("tokens", i);
-      if (std::optional<ItemError> error = CheckToken(token, state.exact(), field)) {
+      std::optional<ItemError> error;
+      if (encoder != nullptr) error = EncodeToken(*encoder, field, token);
+      if (!error.has_value()) error = CheckToken(token, state.exact(), field);
+      if (error.has_value()) {
         ++reply.rejected;
         reply.results.push_back(Rejected(std::move(token.id), *std::move(error)));
         continue;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/model/memory_encoder.h"
 #include "server/service/memory_state.h"
 #include "server/service/types.h"
 
@@ -19,7 +20,9 @@ struct InsertPlan {
 // Judges the batches in order against the state and against each other: an id that is repeated with
 // the same content is UNCHANGED, with other content REJECTED. Gives new tokens handles from
 // `next_handle` on, ids where they have none, and salts. Changes nothing.
+// `encoder` may be null.
 InsertPlan PlanInsert(const MemoryState& state,
+                      const model::MemoryEncoder* encoder,
                       uint64_t next_handle,
                       std::vector<std::vector<TokenInput>> batches);
 

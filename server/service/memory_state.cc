@@ -24,20 +24,23 @@ std::string TokenBytes(const TokenInput& token) {
 audit::Digest PlainLeafOf(const TokenInput& token) { return audit::PlainLeaf(TokenBytes(token)); }
 
 absl::StatusOr<std::unique_ptr<MemoryState>> MemoryState::Create(const svdd::MemoryOptions& options,
+                                                                 const audit::Digest& config,
                                                                  KktChecker checker,
                                                                  UpdateFault fault,
                                                                  ServiceCounters* counters) {
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<svdd::ExactMemory> exact,
                          svdd::ExactMemory::Create(options));
   return std::unique_ptr<MemoryState>(
-      new MemoryState(std::move(exact), std::move(checker), std::move(fault), counters));
+      new MemoryState(std::move(exact), config, std::move(checker), std::move(fault), counters));
 }
 
 MemoryState::MemoryState(std::unique_ptr<svdd::ExactMemory> exact,
+                         const audit::Digest& config,
                          KktChecker checker,
                          UpdateFault fault,
                          ServiceCounters* counters)
     : exact_(std::move(exact)),
+      config_(config),
       checker_(std::move(checker)),
       fault_(std::move(fault)),
       key_dimension_(static_cast<size_t>(exact_->snapshot()->options.key_dimension)),
@@ -148,6 +151,7 @@ absl::Status MemoryState::Check() {
 
 std::shared_ptr<const Published> MemoryState::Publish(uint64_t version) {
   auto state = std::make_shared<Published>();
+  state->config = config_;
   state->snapshot = exact_->snapshot();
   state->support_leaves = SupportLeaves(*state->snapshot, /*blinded=*/false);
   state->support_ids.reserve(state->snapshot->supports.size());
@@ -166,8 +170,8 @@ std::shared_ptr<const Published> MemoryState::Publish(uint64_t version) {
 }
 
 audit::Digest MemoryState::BlindedStateOf(const svdd::Snapshot& snapshot) {
-  return StateDigestOf(snapshot, SupportLeaves(snapshot, /*blinded=*/true), handles_.size(),
-                       tree_.blinded_root());
+  return StateDigestOf(config_, snapshot, SupportLeaves(snapshot, /*blinded=*/true),
+                       handles_.size(), tree_.blinded_root());
 }
 
 absl::StatusOr<MemoryState::Foreseen> MemoryState::Foresee(
@@ -189,8 +193,8 @@ absl::StatusOr<MemoryState::Foreseen> MemoryState::Foresee(
   }
   const std::vector<audit::Digest> leaves = SupportLeaves(*after, /*blinded=*/false);
   return Foreseen{.partition = after->counts,
-                  .state_digest = audit::Hex(
-                      StateDigestOf(*after, leaves, handles_.size() - handles.size(), root))};
+                  .state_digest = audit::Hex(StateDigestOf(
+                      config_, *after, leaves, handles_.size() - handles.size(), root))};
 }
 
 std::vector<audit::Digest> MemoryState::SupportLeaves(const svdd::Snapshot& snapshot,

@@ -55,8 +55,10 @@ audit::Digest PlainLeafOf(const TokenInput& token);
 
 class MemoryState {
  public:
+  // `config`: ConfigDigestOf these options and what stands before the memory.
   static absl::StatusOr<std::unique_ptr<MemoryState>> Create(
       const svdd::MemoryOptions& options,
+      const audit::Digest& config,
       KktChecker checker,
       UpdateFault fault = {},
       ServiceCounters* counters = UnreadCounters());
@@ -122,6 +124,7 @@ class MemoryState {
   };
 
   MemoryState(std::unique_ptr<svdd::ExactMemory> exact,
+              const audit::Digest& config,
               KktChecker checker,
               UpdateFault fault,
               ServiceCounters* counters);
@@ -133,6 +136,7 @@ class MemoryState {
   size_t IndexOf(svdd::TokenHandle handle) const;
 
   std::unique_ptr<svdd::ExactMemory> exact_;
+  const audit::Digest config_;
   KktChecker checker_;
   UpdateFault fault_;
   size_t key_dimension_ = 0;

@@ -17,6 +17,7 @@ inline constexpr size_t kMaxNameBytes = 63;
 inline constexpr size_t kMaxTokenIdBytes = 256;
 inline constexpr size_t kMaxSubjectBytes = 256;
 inline constexpr size_t kMaxPayloadBytes = 65536;
+inline constexpr size_t kMaxEncoderBytes = size_t{4} << 20;  // of a memory
 inline constexpr size_t kMaxLabels = 16;
 inline constexpr size_t kMaxLabelBytes = 128;
 inline constexpr size_t kMaxRequestIdBytes = 128;

@@ -114,23 +114,28 @@ void AnswerWithChunk(const Published& state,
 
 }  // namespace
 
-audit::Digest ConfigDigestOf(const svdd::MemoryOptions& options) {
+audit::Digest ConfigDigestOf(const svdd::MemoryOptions& options,
+                             const std::optional<EncoderInfo>& encoder) {
+  std::optional<audit::Digest> artefact;
+  if (encoder.has_value()) artefact = audit::DecodeDigest(encoder->sha256).value();
   return audit::ConfigDigest({.kernel_kind = static_cast<uint8_t>(options.kernel.kind),
                               .kernel_parameter = options.kernel.parameter,
                               .total = options.capacity.total(),
                               .box = options.capacity.box(),
                               .duplicates = static_cast<uint8_t>(options.duplicates),
                               .key_dimension = static_cast<uint32_t>(options.key_dimension),
-                              .value_dimension = static_cast<uint32_t>(options.value_dimension)});
+                              .value_dimension = static_cast<uint32_t>(options.value_dimension),
+                              .encoder = artefact});
 }
 
-audit::Digest StateDigestOf(const svdd::Snapshot& snapshot,
+audit::Digest StateDigestOf(const audit::Digest& config,
+                            const svdd::Snapshot& snapshot,
                             std::span<const audit::Digest> support_leaves,
                             uint64_t tokens,
                             const audit::Digest& tree_root) {
   LETHE_CHECK(support_leaves.size() == snapshot.supports.size());
   audit::StateContent content;
-  content.config = ConfigDigestOf(snapshot.options);
+  content.config = config;
   content.phase = static_cast<uint8_t>(snapshot.phase);
   content.tokens = tokens;
   if (snapshot.phase == svdd::Phase::kActive) {
@@ -149,8 +154,8 @@ audit::Digest StateDigestOf(const svdd::Snapshot& snapshot,
 }
 
 std::string StateDigestHex(const Published& state) {
-  return audit::Hex(
-      StateDigestOf(*state.snapshot, state.support_leaves, state.tokens, state.plain_root));
+  return audit::Hex(StateDigestOf(state.config, *state.snapshot, state.support_leaves, state.tokens,
+                                  state.plain_root));
 }
 
 size_t AnswerBytes(size_t value_dimension, size_t top_tokens) {

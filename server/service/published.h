@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@
 namespace lethe::service {
 
 struct Published {
+  audit::Digest config{};  // ConfigDigestOf
   std::shared_ptr<const svdd::Snapshot> snapshot;
   std::vector<std::string> support_ids;       // parallel to snapshot->supports
   std::vector<audit::Digest> support_leaves;  // likewise, plain leaves
@@ -37,12 +39,15 @@ struct Published {
   uint64_t version = 0;  // 1 for the first state of a memory; one more each time
 };
 
-// SHA-256 over a memory's configuration as certificates and state digests use it.
-audit::Digest ConfigDigestOf(const svdd::MemoryOptions& options);
+// SHA-256 over a memory's configuration, its encoder included, as certificates and state digests
+// use it.
+audit::Digest ConfigDigestOf(const svdd::MemoryOptions& options,
+                             const std::optional<EncoderInfo>& encoder);
 
 // The state digest over these leaves (parallel to snapshot.supports) and this tree root; plain ones
-// or blinded ones.
-audit::Digest StateDigestOf(const svdd::Snapshot& snapshot,
+// or blinded ones. `config` as ConfigDigestOf.
+audit::Digest StateDigestOf(const audit::Digest& config,
+                            const svdd::Snapshot& snapshot,
                             std::span<const audit::Digest> support_leaves,
                             uint64_t tokens,
                             const audit::Digest& tree_root);

@@ -11,6 +11,7 @@ namespace lethe::service {
 namespace {
 
 constexpr uint8_t kVersion = 1;
+constexpr uint8_t kVersionWithEncoder = 2;  // of a configuration
 // The first byte of an answer: its kind and layout.
 constexpr uint8_t kForgetAnswer = 1;
 constexpr uint8_t kEvictAnswer = 2;
@@ -38,7 +39,7 @@ std::string EncodeConfig(const MemoryConfig& config) {
   LETHE_CHECK(config.kernel.has_value());
   LETHE_CHECK(config.box.has_value() != config.capacity.has_value());
   std::string out;
-  AppendByte(out, kVersion);
+  AppendByte(out, config.encoder_info.has_value() ? kVersionWithEncoder : kVersion);
   AppendByte(out, static_cast<uint8_t>(config.kernel->kind));
   audit::AppendDouble(out, config.kernel->parameter);
   AppendByte(out, config.box.has_value() ? kSizeIsBox : kSizeIsCapacity);
@@ -46,6 +47,11 @@ std::string EncodeConfig(const MemoryConfig& config) {
   AppendByte(out, static_cast<uint8_t>(config.duplicates));
   audit::AppendU32(out, config.key_dimension);
   audit::AppendU32(out, config.value_dimension);
+  if (config.encoder_info.has_value()) {
+    AppendText(out, config.encoder_info->sha256);
+    audit::AppendU32(out, config.encoder_info->raw_key_dimension);
+    audit::AppendU32(out, config.encoder_info->raw_value_dimension);
+  }
   return out;
 }
 
@@ -61,7 +67,15 @@ absl::StatusOr<MemoryConfig> DecodeConfig(absl::string_view blob) {
   config.duplicates = static_cast<svdd::DuplicatesPolicy>(duplicates);
   config.key_dimension = reader.U32();
   config.value_dimension = reader.U32();
-  if (!reader.AtEnd(kVersion) || kind < 1 || kind > 3 || duplicates < 1 || duplicates > 3 ||
+  if (reader.version() == kVersionWithEncoder) {
+    EncoderInfo& encoder = config.encoder_info.emplace();
+    encoder.sha256 = reader.Text();
+    encoder.raw_key_dimension = reader.U32();
+    encoder.raw_value_dimension = reader.U32();
+    if (!audit::DecodeDigest(encoder.sha256).ok()) return DamagedBlob("memory configuration");
+  }
+  if (!reader.AtEnd(config.encoder_info.has_value() ? kVersionWithEncoder : kVersion) || kind < 1 ||
+      kind > 3 || duplicates < 1 || duplicates > 3 ||
       (size_kind != kSizeIsBox && size_kind != kSizeIsCapacity)) {
     return DamagedBlob("memory configuration");
   }

@@ -321,7 +321,7 @@ absl::StatusOr<MemoryInfo> Service::CreateMemory(const std::string& tenant,
                                                  const MemoryConfig& config,
                                                  const CallOptions& call) {
   LETHE_ASSIGN_OR_RETURN(const WriteTicket ticket, writes_.Take(WriteTickets::Use::kCall, tenant));
-  LETHE_RETURN_IF_ERROR(ballast_->Admit(0));
+  LETHE_RETURN_IF_ERROR(ballast_->Admit(config.encoder.size()));
   LETHE_ASSIGN_OR_RETURN(const TenantHold found,
                          Find("tenant", tenant, TenantRegistry::Use::kWrite, call));
   return found->CreateMemory(name, config, call, quotas_.Of(tenant));

@@ -92,11 +92,13 @@ Tenant::Memory::Memory(std::string memory_uid,
                        std::string memory_name,
                        const MemoryConfig& memory_config,
                        const svdd::MemoryOptions& memory_options,
+                       EncoderPtr memory_encoder,
                        int64_t create_time_micros)
     : uid(std::move(memory_uid)),
       name(std::move(memory_name)),
       config(memory_config),
       options(memory_options),
+      encoder(std::move(memory_encoder)),
       create_time(FormatMicros(create_time_micros)) {}
 
 TenantInfo Tenant::Info() const {
@@ -161,6 +163,7 @@ absl::Status Tenant::Begin() {
   LETHE_ASSIGN_OR_RETURN(const store::TenantRecord record, store_->GetTenant());
   log_unclean_ = true;
   keys_pending_ = true;
+  encoder_keys_pending_ = true;
   named_epoch_.reset();
   if (record.state != store::TenantState::kOpen) {
     gone_.store(true);
@@ -208,8 +211,17 @@ absl::Status Tenant::SyncMemories() {
         LETHE_ASSIGN_OR_RETURN(const MemoryConfig config, DecodeConfig(stored.config));
         const absl::StatusOr<svdd::MemoryOptions> options = ToOptions(config);
         if (!options.ok()) return absl::DataLossError("a stored memory configuration is not valid");
+        EncoderPtr encoder;
+        if (config.encoder_info.has_value()) {
+          const absl::StatusOr<std::string> artefact = store_->GetEncoder(stored.uid);
+          if (absl::IsNotFound(artefact.status())) {
+            return absl::DataLossError("the encoder of a memory is not stored");
+          }
+          LETHE_RETURN_IF_ERROR(artefact.status());
+          LETHE_ASSIGN_OR_RETURN(encoder, ReadEncoder(*artefact, *config.encoder_info));
+        }
         memory = std::make_shared<Memory>(stored.uid, stored.name, config, *options,
-                                          stored.create_time_micros);
+                                          std::move(encoder), stored.create_time_micros);
       }
       if (memory->state == nullptr) LETHE_RETURN_IF_ERROR(Load(*memory));
       synced[memory->name] = std::move(memory);
@@ -224,7 +236,7 @@ absl::StatusOr<std::unique_ptr<MemoryState>> Tenant::ReadState(
     const Memory& memory,
     std::span<const svdd::TokenHandle> without) {
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<MemoryState> state,
-                         MemoryState::Create(memory.options, options_.checker,
+                         MemoryState::Create(memory.options, DigestOf(memory), options_.checker,
                                              options_.update_fault, options_.counters));
   std::vector<AcceptedToken> batch;
   const auto append = [&]() -> absl::Status {
@@ -317,10 +329,18 @@ absl::Status Tenant::StoreFailed(Memory* memory, const absl::Status& status) {
 }
 
 absl::StatusOr<MemoryInfo> Tenant::CreateMemory(const std::string& name,
-                                                const MemoryConfig& config,
+                                                MemoryConfig config,
                                                 const CallOptions& call,
                                                 const TenantQuotas& quotas) {
   LETHE_RETURN_IF_ERROR(CheckName("name", name));
+  const std::string artefact = config.encoder;
+  EncoderPtr encoder;
+  if (config.encoder_info.has_value()) {
+    return FieldError("config.encoder_info", "is in answers alone; give the artefact as encoder");
+  }
+  if (!artefact.empty()) {
+    LETHE_ASSIGN_OR_RETURN(encoder, AttachEncoder(config));
+  }
   LETHE_ASSIGN_OR_RETURN(const svdd::MemoryOptions options, ToOptions(config));
   MutexLock lock(writer_);
   LETHE_RETURN_IF_ERROR(EnsureStore());
@@ -331,19 +351,20 @@ absl::StatusOr<MemoryInfo> Tenant::CreateMemory(const std::string& name,
     MutexLock map_lock(map_mutex_);
     if (memories_.size() >= most) return QuotaExceeded(Quota::kMemories, most, options_.counters);
   }
+  if (!artefact.empty()) LETHE_RETURN_IF_ERROR(CheckBytes(artefact.size(), quotas));
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   store::MemoryRecord record;
   record.uid = audit::RandomUid();
   record.name = name;
   record.config = EncodeConfig(config);
   record.create_time_micros = NowMicros();
-  auto memory =
-      std::make_shared<Memory>(record.uid, name, config, options, record.create_time_micros);
-  LETHE_ASSIGN_OR_RETURN(
-      memory->state,
-      MemoryState::Create(options, options_.checker, options_.update_fault, options_.counters));
+  auto memory = std::make_shared<Memory>(record.uid, name, config, options, std::move(encoder),
+                                         record.create_time_micros);
+  LETHE_ASSIGN_OR_RETURN(memory->state,
+                         MemoryState::Create(options, DigestOf(*memory), options_.checker,
+                                             options_.update_fault, options_.counters));
   LETHE_RETURN_IF_ERROR(memory->state->Check());
-  if (absl::Status status = store_->CreateMemory(record); !status.ok()) {
+  if (absl::Status status = store_->CreateMemory(record, artefact); !status.ok()) {
     return StoreFailed(nullptr, status);
   }
   PublishNext(*memory);
@@ -391,15 +412,24 @@ absl::StatusOr<QueryReply> Tenant::Query(const QueryInput& input, const CallOpti
   }
   const MemoryPtr memory = FindMemory(input.memory);
   if (memory == nullptr) return NoSuchMemory();
+  if (memory->encoder == nullptr) return QueryKept(*memory, input, call);
+  QueryInput encoded = input;
+  LETHE_RETURN_IF_ERROR(EncodeQueries(*memory->encoder, call, encoded));
+  return QueryKept(*memory, encoded, call);
+}
+
+absl::StatusOr<QueryReply> Tenant::QueryKept(const Memory& memory,
+                                             const QueryInput& input,
+                                             const CallOptions& call) {
   for (size_t i = 0; i < input.queries.size(); ++i) {
-    LETHE_RETURN_IF_ERROR(CheckQuery(input.queries[i], memory->options, i));
+    LETHE_RETURN_IF_ERROR(CheckQuery(input.queries[i], memory.options, i));
   }
   if (input.local.has_value()) {
-    LETHE_RETURN_IF_ERROR(CheckLocalChunk(*input.local, memory->options, input.queries.size()));
+    LETHE_RETURN_IF_ERROR(CheckLocalChunk(*input.local, memory.options, input.queries.size()));
   }
-  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<const Published> state, memory->published.Serve());
+  LETHE_ASSIGN_OR_RETURN(const std::shared_ptr<const Published> state, memory.published.Serve());
   const size_t tokens = std::min<size_t>(input.top_tokens, state->support_ids.size());
-  const size_t bytes = AnswerBytes(static_cast<size_t>(memory->options.value_dimension), tokens);
+  const size_t bytes = AnswerBytes(static_cast<size_t>(memory.options.value_dimension), tokens);
   if (input.queries.size() > kMaxAnswerBytes / bytes) {
     return FieldError("queries", absl::StrCat("the answer could need more than ", kMaxAnswerBytes,
                                               " bytes; ask at most ", kMaxAnswerBytes / bytes,

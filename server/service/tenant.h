@@ -44,6 +44,7 @@
 #include "core/base/mutex.h"
 #include "server/service/ballast.h"
 #include "server/service/counters.h"
+#include "server/service/encoder.h"
 #include "server/service/erasure_agenda.h"
 #include "server/service/erasure_records.h"
 #include "server/service/erasure_types.h"
@@ -118,7 +119,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
 
   // RESOURCE_EXHAUSTED where the tenant has as many memories as these quotas allow.
   absl::StatusOr<MemoryInfo> CreateMemory(const std::string& name,
-                                          const MemoryConfig& config,
+                                          MemoryConfig config,
                                           const CallOptions& call,
                                           const TenantQuotas& quotas = {});
   absl::StatusOr<MemoryInfo> GetMemory(absl::string_view name) const;
@@ -274,12 +275,14 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
            std::string memory_name,
            const MemoryConfig& memory_config,
            const svdd::MemoryOptions& memory_options,
+           EncoderPtr memory_encoder,
            int64_t create_time_micros);
 
     const std::string uid;
     const std::string name;
     const MemoryConfig config;
     const svdd::MemoryOptions options;
+    const EncoderPtr encoder;  // null: what comes is kept as it is
     const std::string create_time;
     PublishedSlot published;
     // The writer's side: used only while writer_ is held. A null state has to be loaded first.
@@ -288,6 +291,13 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
     uint64_t version = 0;
   };
   using MemoryPtr = std::shared_ptr<Memory>;
+  // `input` as the memory keeps it: behind its encoder.
+  static absl::StatusOr<QueryReply> QueryKept(const Memory& memory,
+                                              const QueryInput& input,
+                                              const CallOptions& call);
+  static audit::Digest DigestOf(const Memory& memory) {
+    return ConfigDigestOf(memory.options, memory.config.encoder_info);
+  }
 
   // An erasure request, for one of the erasures that it wants: what the certificate is made of, and
   // what is known of the request once it is committed, which is in the same transaction.
@@ -411,6 +421,9 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   void CountAppend();
   // Whether so many more tokens fit.
   absl::Status CheckRoom(const std::vector<AcceptedToken>& tokens, const TenantQuotas& quotas)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  // The quota of bytes, for what is about to be added.
+  absl::Status CheckBytes(uint64_t bytes, const TenantQuotas& quotas)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   // What a caller is told of a store that failed; the details, which name files, go to the server's
   // log alone. Drops the state of `memory`, if any, in RAM.
@@ -578,7 +591,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   absl::Status EndPersonal(Asked& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status WriteEndOfPersonal(Asked& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   absl::Status EndKey(Asked& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
-  absl::Status DestroyCaseKeys() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
+  absl::Status DestroyEndedKeys() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_);
   void Tell(const store::CaseRecord& record) const;
   ErasureRequestInfo InfoOf(const Asked& asked) const;
   absl::StatusOr<Matches> MatchesOf(const std::vector<Identity>& identities,
@@ -632,6 +645,7 @@ class Tenant : public std::enable_shared_from_this<Tenant> {
   bool log_unclean_ ABSL_GUARDED_BY(writer_) = true;
   // Keys of erased rows may wait to be destroyed, for the same two reasons.
   bool keys_pending_ ABSL_GUARDED_BY(writer_) = true;
+  bool encoder_keys_pending_ ABSL_GUARDED_BY(writer_) = true;  // of memories that were deleted
   // The holds in force, by the keyed hash of their subject; and how often they may have changed.
   std::map<store::HoldKey, std::vector<std::string>> holds_ ABSL_GUARDED_BY(writer_);
   uint64_t holds_version_ ABSL_GUARDED_BY(writer_) = 0;

@@ -37,13 +37,20 @@ absl::StatusOr<Tenant::EditPlan> Tenant::PlanEdit(const Memory& memory,
                                                   std::vector<TokenInput> tokens,
                                                   const std::vector<audit::Digest>& leaves) {
   EditPlan plan;
+  if (memory.encoder != nullptr) {
+    LETHE_RETURN_IF_ERROR(CheckEncodedTokens(*memory.encoder, tokens.size()));
+  }
   uint64_t handle = memory.next_handle;
   for (size_t i = 0; i < tokens.size(); ++i) {
     TokenInput& token = tokens[i];
-    if (const std::optional<ItemError> error =
-            CheckToken(token, memory.state->exact(), Indexed("tokens", i))) {
+    std::optional<ItemError> error;
+    if (memory.encoder != nullptr)
+      error = EncodeToken(*memory.encoder, Indexed("tokens", i), token);
+    if (!error.has_value()) error = CheckToken(token, memory.state->exact(), Indexed("tokens", i));
+    if (error.has_value()) {
       return absl::Status(error->code, absl::StrCat(error->field, ": ", error->message));
     }
+    if (memory.encoder != nullptr) NormaliseKey(token.key);
     const std::optional<MemoryState::Found> found = memory.state->FindId(token.id);
     if (!found.has_value()) {
       const absl::StatusOr<std::vector<store::IdLookup>> lookup =
@@ -54,7 +61,9 @@ absl::StatusOr<Tenant::EditPlan> Tenant::PlanEdit(const Memory& memory,
                                        ? ": the token was erased; insert it to have it again"
                                        : ": there is no token with this id"));
     }
-    if (found->plain_leaf == leaves[i]) {
+    // Behind an encoder the token is another than the request's.
+    const audit::Digest leaf = memory.encoder == nullptr ? leaves[i] : PlainLeafOf(token);
+    if (found->plain_leaf == leaf) {
       ++plan.unchanged;
       continue;
     }
@@ -67,7 +76,7 @@ absl::StatusOr<Tenant::EditPlan> Tenant::PlanEdit(const Memory& memory,
     plan.replacements.push_back({.handle = handle++,
                                  .content = std::move(token),
                                  .salt = audit::RandomSalt(),
-                                 .plain_leaf = leaves[i]});
+                                 .plain_leaf = leaf});
   }
   std::sort(plan.handles.begin(), plan.handles.end());
   return plan;

@@ -225,7 +225,7 @@ absl::StatusOr<Tenant::PreparedErasure> Tenant::Prepare(Memory& memory, const Er
   }
   audit::StateChange change;
   change.memory_uid = memory.uid;
-  change.config = ConfigDigestOf(memory.options);
+  change.config = DigestOf(memory);
   change.partition_before = ToSizes(prepared.before);
   change.partition_after = ToSizes(after->counts);
   change.root_before = root_before;
@@ -329,6 +329,7 @@ absl::StatusOr<DeleteMemoryReply> Tenant::DeleteMemory(absl::string_view name,
   log_unclean_ = !result->checkpoint.ok();
   disk_full_ = IsDiskFull(result->checkpoint);
   keys_pending_ = true;
+  if (memory->encoder != nullptr) encoder_keys_pending_ = true;
   LETHE_RETURN_IF_ERROR(FinishErasures());
   if (!reply.certificate_id.empty()) {
     LETHE_ASSIGN_OR_RETURN(reply.destruction, DestructionOf(reply.certificate_id));

@@ -164,7 +164,7 @@ absl::StatusOr<HoldInfo> Tenant::ReleaseHold(absl::string_view id) {
                         {{"tenant", record_.name}, {"hold", record.id}});
   }
   // Also what an earlier call left; what this one leaves the worker does.
-  LETHE_RETURN_IF_ERROR(DestroyCaseKeys());
+  LETHE_RETURN_IF_ERROR(DestroyEndedKeys());
   record.wake_micros.reset();
   Tell(record);
   return HoldInfoOf(record);

@@ -44,6 +44,7 @@ Tenant::Size Tenant::EstimateSize() const {
     size.bytes += kMemoryBytes;
     size.bytes += tokens * (kTokenBytes + kKeyNumberBytes * key + kValueNumberBytes * value);
     size.bytes += std::min(kMostCachedBytes, kCachedTokenBytes * tokens);
+    if (memory->encoder != nullptr) size.bytes += sizeof(double) * memory->encoder->numbers();
     size.bytes += kPairBytes * with_weight * with_weight;
     size.bytes += std::min(kMostRowBytes, sizeof(float) * tokens * with_weight);
   }

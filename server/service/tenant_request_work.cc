@@ -189,16 +189,16 @@ absl::Status Tenant::WriteEndOfPersonal(Asked& asked) {
 }
 
 absl::Status Tenant::EndKey(Asked& asked) {
-  LETHE_RETURN_IF_ERROR(DestroyCaseKeys());
+  LETHE_RETURN_IF_ERROR(DestroyEndedKeys());
   asked.record.wake_micros.reset();
   Tell(asked.record);
   return absl::OkStatus();
 }
 
-absl::Status Tenant::DestroyCaseKeys() {
+absl::Status Tenant::DestroyEndedKeys() {
   store::KeysDestroyed destroyed;
   LETHE_RETURN_IF_ERROR(WriteCase([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    absl::StatusOr<store::KeysDestroyed> result = store_->DestroyCaseKeys();
+    absl::StatusOr<store::KeysDestroyed> result = store_->DestroyEndedKeys();
     if (result.ok()) destroyed = *std::move(result);
     return result.status();
   }));
@@ -212,7 +212,7 @@ absl::Status Tenant::DestroyCaseKeys() {
   } else if (!destroyed.evidence.ok()) {
     return StoreFailed(nullptr, absl::UnavailableError(destroyed.evidence.message()));
   }
-  return WriteCase([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return store_->FinishCaseKeys(); });
+  return WriteCase([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return store_->FinishEndedKeys(); });
 }
 
 absl::StatusOr<Tenant::Matches> Tenant::MatchesOf(const std::vector<Identity>& identities,
@@ -293,7 +293,7 @@ absl::StatusOr<Tenant::Step> Tenant::BeginErasure(uint64_t number,
     return Step::kDone;
   }
   if (!record->personal && store::HasEnded(record->state)) {
-    LETHE_RETURN_IF_ERROR(DestroyCaseKeys());
+    LETHE_RETURN_IF_ERROR(DestroyEndedKeys());
     record->wake_micros.reset();
     Tell(*record);
     return Step::kDone;

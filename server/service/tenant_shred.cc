@@ -62,6 +62,15 @@ absl::Status Tenant::FinishErasuresOnce() {
       return Unfinished("shred_failed", status);
     }
   }
+  if (encoder_keys_pending_) {
+    if (const absl::Status status = DestroyEndedKeys(); !status.ok()) {
+      Unfinished("shred_failed", status).IgnoreError();  // for the log
+      return absl::UnavailableError(
+          "the keys of a deleted memory's encoder, or of requests that have ended, are not shown to"
+          " be destroyed; repeat the request");
+    }
+    encoder_keys_pending_ = false;
+  }
   return absl::OkStatus();
 }
 

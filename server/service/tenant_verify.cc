@@ -69,7 +69,7 @@ absl::StatusOr<VerifyReply> Tenant::Verify(absl::string_view memory_name, const 
 
   audit::StateChange change;
   change.memory_uid = memory->uid;
-  change.config = ConfigDigestOf(memory->options);
+  change.config = DigestOf(*memory);
   change.partition_before = ToSizes(judged.counts);
   change.partition_after = change.partition_before;
   change.root_before = memory->state->BlindedStateOf(judged);

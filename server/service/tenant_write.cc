@@ -61,7 +61,11 @@ absl::StatusOr<std::vector<InsertReply>> Tenant::Insert(
   MutexLock lock(writer_);
   LETHE_ASSIGN_OR_RETURN(const MemoryPtr memory, WritableMemory(memory_name));
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
-  InsertPlan plan = PlanInsert(*memory->state, memory->next_handle, std::move(batches));
+  if (memory->encoder != nullptr) {
+    LETHE_RETURN_IF_ERROR(CheckEncodedTokens(*memory->encoder, total));
+  }
+  InsertPlan plan =
+      PlanInsert(*memory->state, memory->encoder.get(), memory->next_handle, std::move(batches));
   if (!plan.accepted.empty()) {
     LETHE_RETURN_IF_ERROR(CheckRoom(plan.accepted, quotas));
     // Whatever ends this call before the store has committed, an exception included, must not leave
@@ -99,13 +103,17 @@ absl::Status Tenant::CheckRoom(const std::vector<AcceptedToken>& tokens,
       return QuotaExceeded(Quota::kTokens, most, options_.counters);
     }
   }
-  const uint64_t most = quotas[Quota::kBytes];
-  if (most == 0) return absl::OkStatus();
   uint64_t bytes = 0;
   for (const AcceptedToken& token : tokens) {
     bytes += token.content.payload.size() +
              sizeof(double) * (token.content.key.size() + token.content.value.size());
   }
+  return CheckBytes(bytes, quotas);
+}
+
+absl::Status Tenant::CheckBytes(uint64_t bytes, const TenantQuotas& quotas) {
+  const uint64_t most = quotas[Quota::kBytes];
+  if (most == 0) return absl::OkStatus();
   const absl::StatusOr<uint64_t> used = store_->UsedBytes();
   if (!used.ok()) return StoreFailed(nullptr, used.status());
   if (*used + bytes <= most) return absl::OkStatus();

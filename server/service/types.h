@@ -39,14 +39,24 @@ struct TenantInfo {
   uint64_t memory_count = 0;
 };
 
+// What stands before a memory that has an encoder.
+struct EncoderInfo {
+  std::string sha256;              // of the artefact, hex
+  uint32_t raw_key_dimension = 0;  // of what clients send
+  uint32_t raw_value_dimension = 0;
+};
+
 // A memory's configuration as a client states it; ToOptions (validate.h) checks it.
 struct MemoryConfig {
   std::optional<kernel::Kernel> kernel;
   std::optional<double> box;  // exactly one of box and capacity
   std::optional<double> capacity;
   svdd::DuplicatesPolicy duplicates = svdd::DuplicatesPolicy::kShared;
-  uint32_t key_dimension = 0;
+  uint32_t key_dimension = 0;  // of what is kept: behind the encoder
   uint32_t value_dimension = 0;
+  // An artefact, on the way in; afterwards what is known of it (encoder.h).
+  std::string encoder = {};
+  std::optional<EncoderInfo> encoder_info = {};
 };
 
 struct MemoryInfo {

@@ -18,22 +18,6 @@ absl::Status Prefixed(absl::string_view prefix, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(prefix, status.message()));
 }
 
-// Splits "<field>: <what>".
-ItemError ToItemError(const absl::Status& status, absl::string_view prefix) {
-  ItemError error;
-  error.code = status.code();
-  const absl::string_view message = status.message();
-  const size_t colon = message.find(": ");
-  if (colon == absl::string_view::npos) {
-    error.field = std::string(prefix);
-    error.message = std::string(message);
-  } else {
-    error.field = absl::StrCat(prefix, ".", message.substr(0, colon));
-    error.message = std::string(message.substr(colon + 2));
-  }
-  return error;
-}
-
 absl::Status CheckText(const TokenInput& token) {
   if (!token.id.empty()) LETHE_RETURN_IF_ERROR(CheckTokenId("id", token.id));
   LETHE_RETURN_IF_ERROR(CheckSubject("subject", token.subject));
@@ -60,6 +44,21 @@ absl::Status CheckDimension(absl::string_view field, uint32_t dimension, int lim
 }
 
 }  // namespace
+
+ItemError ToItemError(const absl::Status& status, absl::string_view prefix) {
+  ItemError error;
+  error.code = status.code();
+  const absl::string_view message = status.message();
+  const size_t colon = message.find(": ");
+  if (colon == absl::string_view::npos) {
+    error.field = std::string(prefix);
+    error.message = std::string(message);
+  } else {
+    error.field = absl::StrCat(prefix, ".", message.substr(0, colon));
+    error.message = std::string(message.substr(colon + 2));
+  }
+  return error;
+}
 
 absl::StatusOr<svdd::MemoryOptions> ToOptions(const MemoryConfig& config) {
   if (!config.kernel.has_value()) {
@@ -125,9 +124,7 @@ absl::Status CheckQuery(std::span<const double> query,
   return absl::OkStatus();
 }
 
-absl::Status CheckLocalChunk(const LocalChunkInput& chunk,
-                             const svdd::MemoryOptions& options,
-                             size_t queries) {
+absl::Status CheckLocalCounts(const LocalChunkInput& chunk, size_t queries) {
   if (chunk.keys.size() > kMaxLocalKeys) {
     return FieldError("local.keys", absl::StrCat("has ", chunk.keys.size(),
                                                  " entries, the limit is ", kMaxLocalKeys));
@@ -140,6 +137,13 @@ absl::Status CheckLocalChunk(const LocalChunkInput& chunk,
     return FieldError("local.causal", absl::StrCat("needs as many queries as keys, there are ",
                                                    queries, " and ", chunk.keys.size()));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLocalChunk(const LocalChunkInput& chunk,
+                             const svdd::MemoryOptions& options,
+                             size_t queries) {
+  LETHE_RETURN_IF_ERROR(CheckLocalCounts(chunk, queries));
   const auto check = [](absl::string_view field, absl::string_view of,
                         const std::vector<double>& numbers, int dimension,
                         double most) -> absl::Status {

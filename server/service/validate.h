@@ -19,6 +19,9 @@ absl::StatusOr<svdd::MemoryOptions> ToOptions(const MemoryConfig& config);
 // Replaces -0.0 by 0.0 in the key, so that keys equal as numbers are equal as bytes.
 void NormaliseKey(std::vector<double>& key);
 
+// Splits "<field>: <what>"; the field of the result starts with `prefix`.
+ItemError ToItemError(const absl::Status& status, absl::string_view prefix);
+
 // Id (which may be empty), subject, payload, labels, key and value of one token; nullopt when all
 // is well. The error's field starts with `prefix`, for example "tokens[3]" -> "tokens[3].key[1]".
 std::optional<ItemError> CheckToken(const TokenInput& token,
@@ -33,7 +36,9 @@ absl::Status CheckQuery(std::span<const double> query,
 
 inline constexpr size_t kMaxLocalKeys = 1024;
 
-// Counts, dimensions and limits of a local chunk beside this many queries. INVALID_ARGUMENT names
+// Of a local chunk beside this many queries. INVALID_ARGUMENT names "local.keys" and the like.
+absl::Status CheckLocalCounts(const LocalChunkInput& chunk, size_t queries);
+// Its counts, dimensions and limits. INVALID_ARGUMENT names
 // "local.keys[i].values[j]" and the like.
 absl::Status CheckLocalChunk(const LocalChunkInput& chunk,
                              const svdd::MemoryOptions& options,

@@ -113,6 +113,14 @@ TEST(ConfigDigestTest, IsGoldenAndEveryFieldMatters) {
   add([](ConfigContent& c) { c.duplicates = 1; });
   add([](ConfigContent& c) { c.key_dimension = 8; });
   add([](ConfigContent& c) { c.value_dimension = 4; });
+  Digest artefact{};
+  add([&](ConfigContent& c) { c.encoder = artefact; });
+  for (size_t i = 0; i < artefact.size(); ++i) artefact[i] = static_cast<uint8_t>(i);
+  add([&](ConfigContent& c) { c.encoder = artefact; });
+  ConfigContent with_encoder = Config();
+  with_encoder.encoder = artefact;
+  EXPECT_EQ(Hex(ConfigDigest(with_encoder)),
+            "361a5c3ea9f4ab48f826b42007842bb74ee48435ad20568f591fe47da8a6e3bb");
 }
 
 TEST(StateDigestTest, IsGoldenInEveryPhase) {

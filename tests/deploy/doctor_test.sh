@@ -118,8 +118,11 @@ line fail certificate "holds no certificate in PEM"
 # One tenant's file of another format.
 cp data/tenants/lab/tenant.db kept.db
 printf '\0\0\0\3' | dd of=data/tenants/lab/tenant.db bs=1 seek=60 conv=notrunc status=none
+status 4 doctor
+line fail versions "1 of format 3, 1 of format 4"
+printf '\0\0\0\5' | dd of=data/tenants/lab/tenant.db bs=1 seek=60 conv=notrunc status=none
 status 0 doctor
-line warn versions "1 of format 3, 1 of format"
+line ok versions "1 of format 4, 1 of format 5"
 cat kept.db >data/tenants/lab/tenant.db
 echo "witness = [\"witness.example.org/1+0\"]" >>lethed.toml
 status 0 doctor

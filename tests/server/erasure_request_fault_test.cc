@@ -300,7 +300,7 @@ TEST(ErasureRequestFaultTest, ReceiptsThatAreDiscardedAreGivenThoughTheirKeyStay
   ErasureHarness service;
   const std::string id = service.Ask(kAnna);
   service.Run();
-  FailOnce(service, "DestroyCaseKeys", absl::UnavailableError("not now"));
+  FailOnce(service, "DestroyEndedKeys", absl::UnavailableError("not now"));
   const auto receipts = service->TakeErasureReceipts("t", id, true);
   ASSERT_THAT(receipts, IsOk());
   EXPECT_THAT(*receipts, ::testing::SizeIs(2));
@@ -308,7 +308,7 @@ TEST(ErasureRequestFaultTest, ReceiptsThatAreDiscardedAreGivenThoughTheirKeyStay
   // Nobody asks again; the worker finishes it.
   int destroyed = 0;
   service.hooks().before = [&](const std::string& operation) {
-    if (operation == "FinishCaseKeys") ++destroyed;
+    if (operation == "FinishEndedKeys") ++destroyed;
     return absl::OkStatus();
   };
   service.Run();

@@ -237,7 +237,7 @@ TEST(HoldTest, TheKeyOfAReleasedHoldIsDestroyedByTheWorker) {
   StolenRows stolen(service);
   EXPECT_TRUE(stolen.CaseIsReadable(hold));
   service.hooks().before = [](const std::string& operation) {
-    return operation == "DestroyCaseKeys" ? absl::UnavailableError("killed") : absl::OkStatus();
+    return operation == "DestroyEndedKeys" ? absl::UnavailableError("killed") : absl::OkStatus();
   };
   EXPECT_THAT(service->ReleaseHold("t", hold), HasCode(absl::StatusCode::kUnavailable));
   service.Restart();

@@ -34,8 +34,11 @@ class HookedStore final : public TenantStore {
   absl::Status FinishClose(const store::CertificateAppend& certificate) override {
     return Around("FinishClose", [&] { return inner_->FinishClose(certificate); });
   }
-  absl::Status CreateMemory(const store::MemoryRecord& memory) override {
-    return Around("CreateMemory", [&] { return inner_->CreateMemory(memory); });
+  absl::Status CreateMemory(const store::MemoryRecord& memory, absl::string_view encoder) override {
+    return Around("CreateMemory", [&] { return inner_->CreateMemory(memory, encoder); });
+  }
+  absl::StatusOr<std::string> GetEncoder(absl::string_view uid) override {
+    return Around("GetEncoder", [&] { return inner_->GetEncoder(uid); });
   }
   absl::StatusOr<store::MemoryRecord> GetMemory(absl::string_view uid) override {
     return inner_->GetMemory(uid);
@@ -133,11 +136,11 @@ class HookedStore final : public TenantStore {
   absl::StatusOr<std::vector<store::OpenCase>> ListOpenCases() override {
     return inner_->ListOpenCases();
   }
-  absl::StatusOr<store::KeysDestroyed> DestroyCaseKeys() override {
-    return Around("DestroyCaseKeys", [&] { return inner_->DestroyCaseKeys(); });
+  absl::StatusOr<store::KeysDestroyed> DestroyEndedKeys() override {
+    return Around("DestroyEndedKeys", [&] { return inner_->DestroyEndedKeys(); });
   }
-  absl::Status FinishCaseKeys() override {
-    return Around("FinishCaseKeys", [&] { return inner_->FinishCaseKeys(); });
+  absl::Status FinishEndedKeys() override {
+    return Around("FinishEndedKeys", [&] { return inner_->FinishEndedKeys(); });
   }
   absl::StatusOr<std::vector<store::HeldSubject>> ListHeldSubjects() override {
     return inner_->ListHeldSubjects();

@@ -41,10 +41,10 @@ class CaseTest : public RestoreFixture {
   void End(CaseRecord record, CaseState state) {
     record.state = state;
     EXPECT_OK(store_->UpdateCase({.record = record, .personal = {}, .end_personal = true}));
-    const auto destroyed = store_->DestroyCaseKeys();
+    const auto destroyed = store_->DestroyEndedKeys();
     ASSERT_OK(destroyed);
     EXPECT_OK(destroyed->evidence);
-    EXPECT_OK(store_->FinishCaseKeys());
+    EXPECT_OK(store_->FinishEndedKeys());
   }
 };
 
@@ -130,18 +130,18 @@ TEST_F(CaseTest, ThePersonalPartIsSealedAndEndsWithItsKey) {
   ASSERT_OK(Open());
   EXPECT_FALSE(store_->GetCase(record.id)->personal);
   EXPECT_THAT(*store_->ListOpenCases(), SizeIs(1)) << "its key is still to be destroyed";
-  EXPECT_OK(store_->FinishCaseKeys());
+  EXPECT_OK(store_->FinishEndedKeys());
   EXPECT_THAT(*store_->ListOpenCases(), SizeIs(1)) << "what is alive is not taken off the list";
-  auto destroyed = store_->DestroyCaseKeys();
+  auto destroyed = store_->DestroyEndedKeys();
   ASSERT_OK(destroyed);
   EXPECT_EQ(destroyed->destroyed, 1u);
   EXPECT_OK(destroyed->evidence);
   ASSERT_OK(Open());
-  destroyed = store_->DestroyCaseKeys();
+  destroyed = store_->DestroyEndedKeys();
   ASSERT_OK(destroyed);
   EXPECT_EQ(destroyed->already_destroyed, 1u);
-  ASSERT_OK(store_->FinishCaseKeys());
-  EXPECT_EQ(store_->DestroyCaseKeys()->already_destroyed, 0u);
+  ASSERT_OK(store_->FinishEndedKeys());
+  EXPECT_EQ(store_->DestroyEndedKeys()->already_destroyed, 0u);
   EXPECT_THAT(*store_->ListOpenCases(), IsEmpty());
   ASSERT_OK(Open());
   EXPECT_EQ(store_->GetCase(record.id)->state, CaseState::kCompleted);
@@ -264,8 +264,8 @@ TEST_F(CaseTest, ARestoreKnowsHowARequestEndedWhoseKeyIsThere) {
     EXPECT_EQ(*store_->GetCase(open.id), waits) << "no hold is lost as far as is known; it waits";
   }
   // Once the keys are gone the anchor needs to know no more of them.
-  EXPECT_EQ(store_->DestroyCaseKeys()->destroyed, 2u);
-  ASSERT_OK(store_->FinishCaseKeys());
+  EXPECT_EQ(store_->DestroyEndedKeys()->destroyed, 2u);
+  ASSERT_OK(store_->FinishEndedKeys());
   End(cancelled, CaseState::kCancelled);
   End(completed, CaseState::kCompleted);
   store_.reset();

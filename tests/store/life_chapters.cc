@@ -235,16 +235,16 @@ Step EndCase(uint64_t number, CaseState state) {
               }};
 }
 
-Step DestroyCaseKeys() {
+Step DestroyEndedKeys() {
   return {.name = "destroy keys of cases", .run = [](Life& life) -> absl::Status {
-            const auto destroyed = life.store().DestroyCaseKeys();
+            const auto destroyed = life.store().DestroyEndedKeys();
             return destroyed.ok() ? destroyed->evidence : destroyed.status();
           }};
 }
 
-Step FinishCaseKeys() {
+Step FinishEndedKeys() {
   return {.name = "finish keys of cases",
-          .run = [](Life& life) { return life.store().FinishCaseKeys(); },
+          .run = [](Life& life) { return life.store().FinishEndedKeys(); },
           .apply =
               [](Model& model) {
                 for (auto& [id, entry] : model.cases) {
@@ -469,10 +469,10 @@ std::vector<Chapter> TheLife() {
         DestroyKeys(), AppendShredded(), Read(2)}},
       {"an erasure request and a hold",
        {MakeCase(1), MakeCase(2), ChangeCase(1), EndCase(1, CaseState::kCompleted),
-        DestroyCaseKeys(), FinishCaseKeys(), Read(7)}},
+        DestroyEndedKeys(), FinishEndedKeys(), Read(7)}},
       {"a copy",
        {CopyFile(), Erase(1, {"c"}, "r7"), DestroyKeys(), AppendShredded(), Insert(1, {{"d", "y"}}),
-        EndCase(2, CaseState::kReleased), DestroyCaseKeys(), FinishCaseKeys(),
+        EndCase(2, CaseState::kReleased), DestroyEndedKeys(), FinishEndedKeys(),
         Erase(1, {"f"}, "r8")}},
       {"a restore", {RestoreFile(), Read(5), Insert(1, {{"d", "y"}, {"c", "x"}})}},
       {"a memory",

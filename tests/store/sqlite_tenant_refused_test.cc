@@ -12,6 +12,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "store/schema.h"
 #include "tests/store/sqlite_tenant_fixture.h"
 #include "tests/store/store_testing.h"
 
@@ -36,7 +37,7 @@ TEST_F(SqliteTenantStoreTest, OlderFormatsAreRefused) {
 }
 
 TEST_F(SqliteTenantStoreTest, ANewerFormatIsRefused) {
-  Raw("PRAGMA user_version=5");
+  Raw(absl::StrCat("PRAGMA user_version=", kTenantIdentity.user_version + 1));
   const std::string before = ReadFile(file_);
   const absl::Status status = OpenStatus();
   EXPECT_CODE(status, absl::StatusCode::kFailedPrecondition);
