@@ -31,8 +31,8 @@ const std::vector<std::string>& AllIds() {
   return *ids;
 }
 constexpr std::array<const char*, 3> kSubjects = {"x", "y", "z"};
-constexpr std::array<const char*, 12> kRequests = {"r0", "r1", "r2", "r3", "r4",     "r5",
-                                                   "r6", "r7", "r8", "r9", "case 1", "case 2"};
+constexpr std::array<const char*, 13> kRequests = {"r0", "r1", "r2", "r3",  "r4",     "r5",    "r6",
+                                                   "r7", "r8", "r9", "r10", "case 1", "case 2"};
 
 void Add(const CertificateRecord& record, Facts& facts) {
   facts[absl::StrCat("leaf ", record.sequence)] = record.leaf;
@@ -70,6 +70,7 @@ Facts FactsOf(const Model& model) {
   for (const auto& [uid, memory] : model.memories) {
     const std::string of = absl::StrCat(memory.record.name, ": ");
     facts[of + "record"] = Words(memory.record);
+    facts[of + "encoder"] = memory.encoder;
     std::map<std::string, std::vector<uint64_t>> subjects;
     std::map<std::string, uint64_t> live;
     for (const auto& [handle, row] : memory.rows) {
@@ -131,6 +132,9 @@ absl::Status AddMemory(TenantStore& store, const MemoryRecord& listed, Facts& fa
   LETHE_ASSIGN_OR_RETURN(const MemoryRecord memory, store.GetMemory(listed.uid));
   const std::string of = absl::StrCat(memory.name, ": ");
   facts[of + "record"] = Words(memory);
+  absl::StatusOr<std::string> encoder = store.GetEncoder(memory.uid);
+  if (!encoder.ok() && !absl::IsNotFound(encoder.status())) return encoder.status();
+  facts[of + "encoder"] = encoder.ok() ? *std::move(encoder) : "";
   LETHE_RETURN_IF_ERROR(store.LoadTokens(memory.uid, [&](TokenRow& row) {
     facts[absl::StrCat(of, "row ", row.handle)] = EncodeToken(row);
     return absl::OkStatus();

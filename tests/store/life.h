@@ -38,6 +38,7 @@ struct ModelMemory {
   MemoryRecord record;
   std::map<uint64_t, TokenRow> rows;  // by handle
   std::set<std::string> erased;       // ids
+  std::string encoder = {};
 };
 
 using RowName = std::pair<std::string, uint64_t>;  // memory uid, handle

@@ -88,14 +88,25 @@ absl::Status Committed(Life& life, const absl::StatusOr<EraseResult>& result) {
   return result.status();
 }
 
-Step CreateMemory(uint64_t number) {
+Step CreateMemory(uint64_t number, const std::string& encoder = "") {
   return {.name = absl::StrCat("create memory ", number),
-          .run = [=](Life& life) { return life.store().CreateMemory(TestMemory(number)); },
+          .run = [=](Life& life) { return life.store().CreateMemory(TestMemory(number), encoder); },
           .apply =
               [=](Model& model) {
                 const MemoryRecord record = TestMemory(number);
-                model.memories[record.uid] = {.record = record, .rows = {}, .erased = {}};
+                model.memories[record.uid] = {
+                    .record = record, .rows = {}, .erased = {}, .encoder = encoder};
               }};
+}
+
+Step DeleteEmptyMemory(uint64_t memory) {
+  const std::string uid = TestMemory(memory).uid;
+  return {.name = absl::StrCat("delete empty memory ", memory),
+          .run =
+              [=](Life& life) {
+                return Committed(life, life.store().DeleteMemory({uid, std::nullopt, {}}));
+              },
+          .apply = [=](Model& model) { model.memories.erase(uid); }};
 }
 
 Step Insert(uint64_t memory, const std::vector<NewRow>& rows) {
@@ -236,14 +247,14 @@ Step EndCase(uint64_t number, CaseState state) {
 }
 
 Step DestroyEndedKeys() {
-  return {.name = "destroy keys of cases", .run = [](Life& life) -> absl::Status {
+  return {.name = "destroy ended keys", .run = [](Life& life) -> absl::Status {
             const auto destroyed = life.store().DestroyEndedKeys();
             return destroyed.ok() ? destroyed->evidence : destroyed.status();
           }};
 }
 
 Step FinishEndedKeys() {
-  return {.name = "finish keys of cases",
+  return {.name = "finish ended keys",
           .run = [](Life& life) { return life.store().FinishEndedKeys(); },
           .apply =
               [](Model& model) {
@@ -478,6 +489,11 @@ std::vector<Chapter> TheLife() {
       {"a memory",
        {DeleteMemory(2, "r5"), DestroyKeys(), AppendShredded(), CreateMemory(3),
         Insert(3, {{"j", "z"}, {"k", ""}})}},
+      {"encoders",
+       {CreateMemory(4, "an encoder"), CreateMemory(5, "another"), DeleteEmptyMemory(4),
+        DestroyEndedKeys(), FinishEndedKeys(), Insert(5, {{"a", ""}}), DeleteMemory(5, "r10"),
+        DestroyKeys(), AppendShredded(), DestroyEndedKeys(), FinishEndedKeys(),
+        CreateMemory(6, "the last")}},
       NewKek(),
       HandOver(),
       End()};

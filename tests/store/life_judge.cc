@@ -99,6 +99,11 @@ KeysFound FindKeys(const std::string& dir) {
        Query(DataOf(dir), "SELECT slot, personal IS NULL FROM cases WHERE slot IS NOT NULL")) {
     (row[1] == "1" ? pending : keys.used).insert(Number(row[0]));
   }
+  if (!Query(DataOf(dir), "SELECT 1 FROM sqlite_schema WHERE name = 'encoders'").empty()) {
+    for (const auto& row : Query(DataOf(dir), "SELECT slot, body IS NULL FROM encoders")) {
+      (row[1] == "1" ? pending : keys.used).insert(Number(row[0]));
+    }
+  }
   keys.next = Number(Query(DataOf(dir), "SELECT next_slot FROM tenant")[0][0]);
   for (uint64_t slot = 1; slot <= slots; ++slot) {
     const bool live = keys.live.contains(slot);
