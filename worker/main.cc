@@ -153,7 +153,10 @@ absl::Status Work(const Options& options, EventLog& log) {
   Team team(threads);
   Metrics metrics(LETHE_VERSION, backend->backend->name());
   if (!options.metrics_listen.empty()) {
-    if (absl::Status served = metrics.Serve(options.metrics_listen); !served.ok()) return served;
+    const absl::StatusOr<int> port = metrics.Serve(options.metrics_listen);
+    if (!port.ok()) return port.status();
+    log.Write(LogLevel::kInfo, "serving_metrics",
+              {{"listen", options.metrics_listen}, {"port", int64_t{*port}}});
   }
   const std::string build =
       absl::StrCat("lethe-worker ", LETHE_VERSION, ", ", kCompiler, ", ", kPacks);

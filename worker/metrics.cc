@@ -69,15 +69,15 @@ Metrics::Metrics(absl::string_view version, absl::string_view backend)
 }
 Metrics::~Metrics() = default;
 
-absl::Status Metrics::Serve(const std::string& address) {
+absl::StatusOr<int> Metrics::Serve(const std::string& address) {
   // The library reports by exceptions.
   try {
     impl_->exposer = std::make_unique<prometheus::Exposer>(address, kThreads);
     impl_->exposer->RegisterCollectable(impl_->registry, "/metrics");
+    return impl_->exposer->GetListeningPorts().at(0);
   } catch (const std::exception&) {
     return absl::InvalidArgumentError(absl::StrCat("--metrics-listen: cannot listen at ", address));
   }
-  return absl::OkStatus();
 }
 
 void Metrics::Began() { impl_->busy.Set(1); }

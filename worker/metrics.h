@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lethe/v1/job_service.pb.h"
 
@@ -18,8 +18,9 @@ class Metrics {
   Metrics(absl::string_view version, absl::string_view backend);
   ~Metrics();
 
-  // Answers GET /metrics there; `address` is HOST:PORT. INVALID_ARGUMENT where it cannot be.
-  absl::Status Serve(const std::string& address);
+  // Answers GET /metrics there; `address` is HOST:PORT, port 0 lets the kernel choose. Returns the
+  // port. INVALID_ARGUMENT where it cannot be.
+  absl::StatusOr<int> Serve(const std::string& address);
 
   void Began();
   // "succeeded", "failed", "retry", "cancelled", "stopped", "lost"

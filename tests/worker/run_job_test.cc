@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -277,6 +279,38 @@ TEST_F(RunJobTest, FailuresSayWhatAPersonCanDo) {
   };
   EXPECT_EQ(Run(), RunEnd::kRetry);
   EXPECT_EQ(link_.failure->message, "data: too many files");
+}
+
+TEST_F(RunJobTest, MetricsAreServed) {
+  const absl::StatusOr<int> port = metrics_.Serve("127.0.0.1:0");
+  ASSERT_TRUE(port.ok()) << port.status();
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(*port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  const std::string request = "GET /metrics HTTP/1.0\r\n\r\n";
+  ASSERT_EQ(::write(socket, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+  std::string answer;
+  char bytes[4096];
+  for (ssize_t count = 0; (count = ::read(socket, bytes, sizeof(bytes))) > 0;) {
+    answer.append(bytes, static_cast<size_t>(count));
+  }
+  ::close(socket);
+  EXPECT_THAT(answer, AllOf(HasSubstr("200 OK"), HasSubstr("lethe_worker_info{")));
+  // What docs/jobs.md lists is what there is.
+  std::stringstream document;
+  document << std::ifstream(std::string(LETHE_SOURCE_DIR) + "/docs/jobs.md").rdbuf();
+  std::istringstream lines(metrics_.Text());
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("# TYPE ", 0) != 0) continue;
+    const std::string name = line.substr(7, line.find(' ', 7) - 7);
+    EXPECT_THAT(document.str(), HasSubstr("`" + name + "`"));
+  }
+  Metrics second("1", "cpu");
+  EXPECT_THAT(std::string(second.Serve(absl::StrCat("127.0.0.1:", *port)).status().message()),
+              StartsWith("--metrics-listen: "));
 }
 
 // The other kinds read what is theirs.
