@@ -327,7 +327,7 @@ void AddBackupCommands(CLI::App& app, Context& context, Action& action) {
   CLI::App* create =
       AddVerb(*group, "create", "Write a copy of a tenant, or of all, with a signed manifest",
               "The copy is sealed and of no use without the server's keys: the vault and the\n"
-              "signing key are copied apart (docs/operations.md, \"Backups\").\n"
+              "signing key are copied apart (docs/backups.md).\n"
               "Of several tenants, one that fails is named and the others are copied; the exit\n"
               "status is that of the first that failed.");
   create

@@ -27,6 +27,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "client/cli/backup_folder.h"
 #include "client/cli/small_file.h"
 #include "core/base/files.h"
 #include "core/base/status_macros.h"
@@ -45,6 +47,7 @@ constexpr absl::Duration kCertificateFailure = absl::Hours(3 * 24);
 constexpr double kFreeWarning = 0.1;
 constexpr double kFreeFailure = 256.0 * (1 << 20);
 // Of tenant.db (store/schema.h).
+constexpr uint32_t kTenantFile = 0x4c745431;
 constexpr uint32_t kOldestFormat = 4;
 constexpr uint32_t kNewestFormat = 5;
 // What clocks that are kept by NTP may differ by, generously.
@@ -201,7 +204,7 @@ void CheckCertificate(absl::string_view option,
 
 void CheckFree(absl::string_view name,
                const std::string& path,
-               uint64_t ballast,
+               off_t ballast,
                std::vector<Finding>& out) {
   struct statvfs info = {};
   if (::statvfs(path.c_str(), &info) != 0) {
@@ -239,6 +242,21 @@ std::optional<absl::Time> BackupTime(absl::string_view name) {
                          absl::UTCTimeZone());
 }
 
+// Whether a folder of deploy/backup.sh has a backup in it.
+bool HoldsBackup(const std::string& folder) {
+  std::error_code error;
+  return std::ranges::any_of(Folders(folder, error), [&](const std::string& tenant) {
+    std::error_code none;
+    return fs::exists(absl::StrCat(folder, "/", tenant, "/", kBackupManifest), none);
+  });
+}
+
+// A file with bytes in it, or a folder with something.
+bool IsFilled(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error) && !fs::is_empty(path, error) && !error;
+}
+
 std::string Age(absl::Duration age) {
   return age < absl::Hours(48) ? absl::StrCat(absl::ToInt64Hours(age), " h")
                                : absl::StrCat(absl::ToInt64Hours(age) / 24, " days");
@@ -266,7 +284,7 @@ absl::Status ReadSettings(const std::string& path, Installation& installation) {
   // "0" and 0 say that none is kept; another size is the server's to judge.
   if (const toml::node* ballast = file.root().get("ballast"); ballast != nullptr) {
     if (ballast->value_or<int64_t>(-1) == 0 || ballast->value_or<std::string>("") == "0") {
-      installation.ballast = 0;
+      installation.ballast = false;
     }
   }
   return absl::OkStatus();
@@ -283,6 +301,11 @@ std::vector<Finding> CheckKeys(const Installation& installation) {
   size_t looked_at = 0;
   const std::string keys = installation.data + "/keys";
   CheckKeyFiles(keys, *owner, looked_at, out);
+  if (!IsFilled(keys + "/signing.pem")) {
+    out.push_back(Fail("keys", absl::StrCat(keys, "/signing.pem: there is none"),
+                       "put it back from its copy; without it the next start is refused, or makes"
+                       " another key"));
+  }
   struct stat info = {};
   if (::stat((keys + "/signing.next.pem").c_str(), &info) == 0) {
     out.push_back(Warn("keys", "a rotation of the signing key is not finished",
@@ -312,15 +335,16 @@ std::vector<Finding> CheckKeys(const Installation& installation) {
 
 std::vector<Finding> CheckDisk(const Installation& installation) {
   std::vector<Finding> out;
-  CheckFree("data", installation.data, installation.ballast, out);
+  struct stat ballast = {};
+  const bool kept =
+      ::stat((installation.data + "/ballast").c_str(), &ballast) == 0 && ballast.st_blocks != 0;
+  CheckFree("data", installation.data, kept ? ballast.st_size : 0, out);
   struct stat data = {};
   struct stat vault = {};
   const bool apart = ::stat(installation.data.c_str(), &data) == 0 &&
                      ::stat(installation.vault.c_str(), &vault) == 0 && data.st_dev != vault.st_dev;
   if (apart) CheckFree("vault", installation.vault, 0, out);
-  struct stat ballast = {};
-  if (installation.ballast != 0 &&
-      (::stat((installation.data + "/ballast").c_str(), &ballast) != 0 || ballast.st_blocks == 0)) {
+  if (installation.ballast && !kept) {
     out.push_back(Warn("disk", "the ballast is gone: erasures have no room of their own",
                        "make room; the next write makes it again"));
   }
@@ -337,14 +361,19 @@ std::vector<Finding> CheckAnchors(const Installation& installation) {
     return out;
   }
   size_t whole = 0;
-  for (const std::string& uid : Folders(installation.vault, error)) {
+  const std::vector<std::string> folders = Folders(installation.vault, error);
+  if (error) {
+    out.push_back(Fail("anchor", absl::StrCat(installation.vault, ": ", error.message()),
+                       "run as the server's user, or name its vault: --vault"));
+    return out;
+  }
+  for (const std::string& uid : folders) {
     // The vault has other folders too, such as that of jobs.
     if (uid.size() != 32 || !std::all_of(uid.begin(), uid.end(), absl::ascii_isxdigit)) continue;
     const std::string folder = absl::StrCat(installation.vault, "/", uid);
-    std::error_code none;
     std::vector<std::string> lacks;
     for (const char* part : {"keys.db", "anchor.db", "kek"}) {
-      if (!fs::exists(folder + "/" + part, none)) lacks.push_back(part);
+      if (!IsFilled(folder + "/" + part)) lacks.push_back(part);
     }
     if (lacks.empty()) {
       ++whole;
@@ -363,7 +392,7 @@ std::vector<Finding> CheckAnchors(const Installation& installation) {
              absl::StrCat(whole, " tenants in the vault, and ", tenants.size(), " in the data"),
              "restore the missing ones, or remove what the log calls vault_of_no_tenant"));
   } else if (out.empty()) {
-    out.push_back(Ok("anchor", absl::StrCat(whole, " tenants have their keys and their anchor")));
+    out.push_back(Ok("anchor", absl::StrCat("keys and anchors of ", whole, " tenants")));
   }
   return out;
 }
@@ -379,6 +408,13 @@ std::vector<Finding> CheckFormats(const Installation& installation) {
     if (!file.valid() || ::pread(file.get(), header.data(), header.size(), 0) !=
                              static_cast<ssize_t>(header.size())) {
       out.push_back(Fail("versions", absl::StrCat("tenant ", tenant, ": its file cannot be read"),
+                         "lethe backup restore its newest backup"));
+      continue;
+    }
+    constexpr absl::string_view kMagic("SQLite format 3\0", 16);
+    if (std::memcmp(header.data(), kMagic.data(), kMagic.size()) != 0 ||
+        Number(header, 68) != kTenantFile) {
+      out.push_back(Fail("versions", absl::StrCat("tenant ", tenant, ": its file is no tenant's"),
                          "lethe backup restore its newest backup"));
       continue;
     }
@@ -435,10 +471,16 @@ std::vector<Finding> CheckBackups(const Installation& installation, absl::Time n
     return {Warn("backup", "not looked at", "name the folder of deploy/backup.sh: --backups")};
   }
   std::error_code error;
+  const bool tenants = !Folders(installation.data + "/tenants", error).empty();
   std::optional<absl::Time> newest;
+  std::optional<absl::Time> partial;
   for (const std::string& name : Folders(installation.backups, error)) {
-    const std::optional<absl::Time> time = BackupTime(name);
-    if (time.has_value() && (!newest.has_value() || *newest < *time)) newest = time;
+    const std::string folder = absl::StrCat(installation.backups, "/", name);
+    absl::string_view when = name;
+    std::optional<absl::Time>& last = absl::ConsumeSuffix(&when, ".partial") ? partial : newest;
+    const std::optional<absl::Time> time = BackupTime(when);
+    if (!time.has_value() || (tenants && !HoldsBackup(folder))) continue;
+    if (!last.has_value() || *last < *time) last = time;
   }
   const std::string advice = "run deploy/backup.sh, and see why its job does not";
   if (error) {
@@ -452,6 +494,10 @@ std::vector<Finding> CheckBackups(const Installation& installation, absl::Time n
   if (age < -kFuture) return {Fail("backup", "the newest is from the future", "set the clock")};
   if (age > 3 * installation.backup_age) return {Fail("backup", found, advice)};
   if (age > installation.backup_age) return {Warn("backup", found, advice)};
+  if (partial.has_value() && *newest < *partial) {
+    return {Warn("backup", absl::StrCat(found, "; a newer one lacks tenants"),
+                 "see what deploy/backup.sh said of them")};
+  }
   return {Ok("backup", found)};
 }
 

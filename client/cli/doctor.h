@@ -20,7 +20,7 @@ enum class Verdict : uint8_t { kOk, kWarn, kFail };
 
 struct Finding {
   Verdict verdict = Verdict::kOk;
-  std::string check;   // one word, of a fixed list: docs/operations.md
+  std::string check;   // one word, of a fixed list: docs/runbook.md
   std::string found;   // one line; paths and numbers, nothing personal
   std::string advice;  // what to do; empty where all is well
 };
@@ -36,7 +36,7 @@ struct Installation {
   std::string dsr_key;
   std::string backups;
   absl::Duration backup_age = absl::Hours(36);
-  uint64_t ballast = uint64_t{64} << 20;
+  bool ballast = true;  // one is kept
   size_t witnesses = 0;
 };
 
@@ -49,13 +49,15 @@ absl::Status ReadSettings(const std::string& path, Installation& installation);
 std::vector<Finding> CheckKeys(const Installation& installation);
 // disk: free room of data and vault, and the ballast.
 std::vector<Finding> CheckDisk(const Installation& installation);
-// anchor: every tenant has its folder in the vault, with keys and anchor; no other is there.
+// anchor: there are as many folders with keys and anchor in the vault as tenants; whose each is,
+// only the server knows.
 std::vector<Finding> CheckAnchors(const Installation& installation);
-// versions: the formats of the tenants' files, read from the first 100 bytes of each.
+// versions: the formats of the tenants' files, read from the first 100 bytes of each, which say
+// what it is as well.
 std::vector<Finding> CheckFormats(const Installation& installation);
 // clock: whether the kernel calls it synchronised, and whether files are from the future.
 std::vector<Finding> CheckClock(const Installation& installation, absl::Time now);
-// backup: the age of the newest folder that deploy/backup.sh made.
+// backup: the age of the newest folder of deploy/backup.sh with a backup in it.
 std::vector<Finding> CheckBackups(const Installation& installation, absl::Time now);
 // certificate: until when those of TLS and of signed answers are valid.
 std::vector<Finding> CheckCertificates(const Installation& installation, absl::Time now);

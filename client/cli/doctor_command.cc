@@ -56,7 +56,8 @@ size_t Cosignatures(const std::string& note) {
   return lines == 0 ? 0 : lines - 1;
 }
 
-// witness: whether those that the server is told of have signed each log as it is now.
+// witness: whether each log as it is now has as many cosignatures as the server is told of
+// witnesses; it keeps none that it has not verified.
 Finding CheckWitnesses(Context& context, size_t witnesses) {
   if (witnesses == 0) {
     return {Verdict::kWarn, "witness", "the settings name none",
@@ -79,8 +80,9 @@ Finding CheckWitnesses(Context& context, size_t witnesses) {
     ++tenants;
     lacking += Cosignatures(checkpoint->note) < witnesses ? 1U : 0U;
   }
-  const std::string found = absl::StrCat(tenants - lacking, " of ", tenants,
-                                         " logs are signed by all ", witnesses, " witnesses");
+  const std::string found =
+      absl::StrCat(tenants - lacking, " of ", tenants, " logs carry the cosignatures of ",
+                   witnesses, " witnesses");
   if (lacking == 0) return {Verdict::kOk, "witness", found, ""};
   return {Verdict::kWarn, "witness", found,
           "let the witnesses sign: lethe witness sign; a log that grew since is signed next time"};

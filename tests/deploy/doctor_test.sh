@@ -8,7 +8,12 @@ authority() { # DAYS FILE
 authority 90 good.pem
 authority 10 short.pem
 authority 1 ending.pem
-mkdir -p backups/"$(date -u +%Y%m%dT%H%M%SZ)"
+backup() { # SUFFIX: a folder as deploy/backup.sh makes it
+  local folder
+  folder=backups/$(date -u +%Y%m%dT%H%M%SZ)$1
+  mkdir -p "$folder/clinic" && : >"$folder/clinic/manifest"
+}
+backup ""
 lethed_start "$work/data" --vault "$work/vault" --ballast 16MiB
 for tenant in clinic lab; do
   lethe tenant create "$tenant" >/dev/null
@@ -33,7 +38,7 @@ status 0 doctor
 line ok server "SERVING"
 line ok versions "lethe [0-9.]+; tenants: 2 of format [0-9]+"
 line ok keys "[0-9]+ files and folders are the server's alone"
-line ok anchor "2 tenants have their keys and their anchor"
+line ok anchor "keys and anchors of 2 tenants"
 line warn witness "the settings name none"
 line ok backup "the newest is 0 h old"
 line ok certificate "tls-certificate: valid until"
@@ -62,6 +67,10 @@ chmod 644 data/keys/signing.pem
 status 4 doctor
 line fail keys "signing.pem: mode 0644, others can use it"
 chmod 400 data/keys/signing.pem
+mv data/keys/signing.pem signing.pem
+status 4 doctor
+line fail keys "signing.pem: there is none"
+mv signing.pem data/keys/signing.pem
 chmod 750 vault
 status 4 doctor
 line fail keys "vault: mode 0750"
@@ -85,13 +94,24 @@ status 4 doctor
 line fail anchor "lacks anchor.db"
 line fail anchor "2 tenants, and 1 whole in the vault"
 mv anchor.db "vault/$uid/anchor.db"
+mv "vault/$uid/keys.db" keys.db
+: >"vault/$uid/keys.db"
+mv "vault/$uid/kek" kek
+mkdir -m 700 "vault/$uid/kek"
+status 4 doctor
+line fail anchor "lacks keys.db, kek"
+rmdir "vault/$uid/kek"
+mv kek "vault/$uid/kek"
+mv keys.db "vault/$uid/keys.db"
+status 4 lethe doctor --data data --vault nowhere
+line fail anchor "nowhere: No such file"
 cp -r "vault/$uid" vault/00000000000000000000000000000000
 status 0 doctor
 line warn anchor "3 tenants in the vault, and 2 in the data"
 mkdir -m 700 vault/others
 rm -rf vault/00000000000000000000000000000000
 status 0 doctor
-line ok anchor "2 tenants"
+line ok anchor "of 2 tenants"
 rmdir vault/others
 touch -d '+1 hour' data/tenants/lab/tenant.db
 status 4 doctor
@@ -104,10 +124,17 @@ status 4 doctor --backup-age 10h
 line fail backup "the newest is 2 days old"
 status 0 doctor --backup-age 60h
 line ok backup "2 days"
+backup .partial
+status 0 doctor --backup-age 60h
+line warn backup "2 days old; a newer one lacks tenants"
 rm -rf backups/2*
 status 4 doctor
 line fail backup "holds no backup"
 mkdir backups/"$(date -u +%Y%m%dT%H%M%SZ)"
+status 4 doctor
+line fail backup "holds no backup"
+rmdir backups/2*
+backup ""
 for pair in short.pem:warn:0 ending.pem:fail:4; do
   IFS=: read -r file verdict expected <<<"$pair"
   status "$expected" doctor --certificate "$file"
@@ -124,9 +151,13 @@ printf '\0\0\0\5' | dd of=data/tenants/lab/tenant.db bs=1 seek=60 conv=notrunc s
 status 0 doctor
 line ok versions "1 of format 4, 1 of format 5"
 cat kept.db >data/tenants/lab/tenant.db
+printf '\0\0\0\0' | dd of=data/tenants/lab/tenant.db bs=1 seek=68 conv=notrunc status=none
+status 4 doctor
+line fail versions "tenant lab: its file is no tenant's"
+cat kept.db >data/tenants/lab/tenant.db
 echo "witness = [\"witness.example.org/1+0\"]" >>lethed.toml
 status 0 doctor
-line warn witness "0 of 2 logs are signed by all 1 witnesses"
+line warn witness "0 of 2 logs carry the cosignatures of 1 witnesses"
 lethed_stop || fail "lethed did not end by itself with status 0"
 status 4 doctor
 line fail server "UNAVAILABLE"
