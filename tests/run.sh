@@ -3,7 +3,7 @@
 #
 #   bash tests/run.sh [--preset NAME] [--filter REGEX]
 #
-#   --preset NAME    a preset of CMakePresets.json (default: release)
+#   --preset NAME    a preset of CMakePresets.json but fuzz (default: release)
 #   --filter REGEX   only the tests whose name matches
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

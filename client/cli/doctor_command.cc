@@ -157,7 +157,8 @@ void AddDoctorCommand(CLI::App& app, Context& context, Action& action) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* verb = AddVerb(
       app, "doctor", "Check a running installation: server, keys, disk, clock, backups, ...",
-      "Runs beside the server, as its user. Each line is ok, warn or fail, with what to do.\n"
+      "Runs beside the server, as its user. Each line is ok, warn or fail, with what\n"
+      "to do.\n"
       "Exit status 0, or 4 when something failed (with --strict: or warned).");
   verb->add_option("--config", arguments->config, "Settings file of lethed, for what follows")
       ->type_name("FILE");

@@ -220,8 +220,9 @@ void AddWitnessCommands(CLI::App& app, Context& context, Action& action) {
 
   CLI::App* sign = AddVerb(
       *witness, "sign", "Countersign the log as it is now, if it extends what was signed before",
-      "Prints the signature line. Refuses (exit status 3) a log that forked or shrank. The\n"
-      "state file is what the promise hangs on: keep it, and never put an older one back.\n"
+      "Prints the signature line. Refuses (exit status 3) a log that forked or shrank.\n"
+      "The state file is what the promise hangs on: keep it, and never put an older\n"
+      "one back.\n"
       "Once a checkpoint by a newer key was signed, none by an older key is. Give only\n"
       "the newest key with --first: nothing else shows which keys are retired.");
   sign->add_option("tenant", arguments->tenant, "The tenant (default: --tenant)")->type_name("");
