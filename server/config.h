@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "audit/witness.h"
+#include "core/jobs/job_config.h"
 #include "server/service/event_log.h"
 #include "server/service/quotas.h"
 
@@ -70,7 +71,7 @@ struct Config {
   uint64_t erasure_due_days = 30;
   // Of training jobs.
   absl::Duration job_lease = absl::Seconds(30);
-  uint64_t job_file_limit = uint64_t{256} << 20;  // a checkpoint, an artefact
+  uint64_t job_file_limit = jobs::kMaxFileBytes;  // a checkpoint, an artefact
   service::LogLevel log_level = service::LogLevel::kInfo;
   // Empty for nowhere.
   std::string metrics_listen;

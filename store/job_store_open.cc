@@ -149,6 +149,9 @@ absl::Status JobStore::Create(const Place& place) {
       0) {
     return SystemError(errno, "put it in its place", place.database());
   }
+  LETHE_RETURN_IF_ERROR(SyncFolder(place.folder));
+  // Only once the rows are there for good: from here on keys are of jobs.
+  LETHE_RETURN_IF_ERROR(RemoveIfThere(MarkOf(place), "remove it"));
   return SyncFolder(place.folder);
 }
 
@@ -231,6 +234,7 @@ absl::StatusOr<std::vector<uint64_t>> JobStore::FindLost(Opened& opened) {
 absl::Status JobStore::Tidy(const Opened& opened, std::span<const uint64_t> lost) {
   // Each of them, whatever became of the others.
   absl::Status first = RemoveIfThere(MarkOf(place_), "remove it");
+  first.Update(SyncFolder(place_.folder));
   first.Update(FinishRotation());
   first.Update(RemoveRows(lost));
   first.Update(FinishRemovals());

@@ -2,8 +2,10 @@
 
 #include <Eigen/Eigenvalues>
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
@@ -239,14 +241,24 @@ absl::Status Calibration::Step(const model::Runtime& runtime) {
     batched::Solution<double> solution;
     LETHE_RETURN_IF_ERROR(runtime.backend->Solve(batch, runtime.solver, &solution));
     std::vector<Found> found(count);
-    runtime.team->Run(count, 1, [&](size_t, size_t begin, size_t end) {
-      for (size_t s = begin; s < end; ++s) {
-        if (!batched::IsSolved(solution.outcome[s])) continue;
+    std::atomic<bool> no_memory = false;  // what a team runs must not throw
+    const auto look = [&](size_t s) {
+      try {
         found[s] = Look(samples[s], cell.parameter,
                         std::span<const double>(solution.weights).subspan(s * n_, n_),
                         std::span<const uint8_t>(solution.labels).subspan(s * n_, n_));
+      } catch (const std::bad_alloc&) {
+        no_memory = true;
+      }
+    };
+    runtime.team->Run(count, 1, [&](size_t, size_t begin, size_t end) {
+      for (size_t s = begin; s < end; ++s) {
+        if (batched::IsSolved(solution.outcome[s])) look(s);
       }
     });
+    if (no_memory) {
+      return absl::ResourceExhaustedError("this worker has not the memory for the job");
+    }
     for (size_t s = 0; s < count; ++s) {
       ++cell.samples;
       if (!batched::IsSolved(solution.outcome[s])) {

@@ -42,39 +42,41 @@ absl::Status InWordsOf(JobKind kind, const absl::Status& status) {
 // What a checkpoint has beside arrays of parameters.
 constexpr uint64_t kCheckpointHead = uint64_t{64} << 10;
 
-absl::Status CheckSize(JobKind kind, absl::string_view field, uint64_t parameters) {
+absl::Status CheckSize(JobKind kind, absl::string_view field, uint64_t parameters, uint64_t most) {
   // The parameters and two moments of each, as floats.
   const uint64_t bytes = 3 * sizeof(float) * parameters + kCheckpointHead;
-  if (bytes <= jobs::kMaxFileBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      jobs::JobKindName(kind), ".", field, ": ", parameters, " parameters give checkpoints of ",
-      bytes, " bytes, at most ", jobs::kMaxFileBytes, " are allowed"));
+  if (bytes <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(jobs::JobKindName(kind), ".", field, ": ",
+                                                 parameters, " parameters give checkpoints of ",
+                                                 bytes, " bytes, at most ", most, " are allowed"));
 }
 
-absl::Status CheckTogether(const jobs::CalibrateConfig& config, const MemoryShape&) {
+absl::Status CheckTogether(const jobs::CalibrateConfig& config, const MemoryShape&, uint64_t) {
   const double largest = *std::ranges::max_element(config.boxes);
   if (largest * static_cast<double>(config.tokens) > 1.0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "calibrate.boxes: one of them must be above 1 / tokens, or no weights add up to one");
 }
 
-absl::Status CheckTogether(const jobs::TrainEncoderConfig& config, const MemoryShape& memory) {
+absl::Status CheckTogether(const jobs::TrainEncoderConfig& config,
+                           const MemoryShape& memory,
+                           uint64_t most) {
   const model::EncoderTrainerOptions options = OptionsOf(config, memory);
   if (absl::Status status = Validate(options); !status.ok()) {
     return InWordsOf(JobKind::kTrainEncoder, status);
   }
   LETHE_ASSIGN_OR_RETURN(const model::Encoder encoder, model::Encoder::Create(options.encoder));
-  return CheckSize(JobKind::kTrainEncoder, "projected_key", encoder.table().size());
+  return CheckSize(JobKind::kTrainEncoder, "projected_key", encoder.table().size(), most);
 }
 
-absl::Status CheckTogether(const jobs::TrainLmConfig& config, const MemoryShape&) {
+absl::Status CheckTogether(const jobs::TrainLmConfig& config, const MemoryShape&, uint64_t most) {
   const model::LanguageTrainerOptions options = OptionsOf(config);
   if (absl::Status status = Validate(options); !status.ok()) {
     return InWordsOf(JobKind::kTrainLm, status);
   }
   LETHE_ASSIGN_OR_RETURN(const model::LanguageModel model,
                          model::LanguageModel::Create(options.model));
-  return CheckSize(JobKind::kTrainLm, "width", model.table().size());
+  return CheckSize(JobKind::kTrainLm, "width", model.table().size(), most);
 }
 
 template <typename Config>
@@ -101,9 +103,12 @@ batched::KernelKind KernelOf(jobs::JobKernel kernel, const MemoryShape& memory) 
                                             : static_cast<batched::KernelKind>(kernel);
 }
 
-absl::Status CheckConfig(const jobs::JobConfig& config, const MemoryShape& memory) {
+absl::Status CheckConfig(const jobs::JobConfig& config,
+                         const MemoryShape& memory,
+                         uint64_t most_file_bytes) {
   LETHE_RETURN_IF_ERROR(jobs::CheckFields(config));
-  return std::visit([&](const auto& one) { return CheckTogether(one, memory); }, config);
+  return std::visit([&](const auto& one) { return CheckTogether(one, memory, most_file_bytes); },
+                    config);
 }
 
 model::EncoderTrainerOptions OptionsOf(const jobs::TrainEncoderConfig& config,

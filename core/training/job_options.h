@@ -28,9 +28,11 @@ struct MemoryShape {
 };
 
 // Whether a worker can run it: every field within its bounds, the fields together as what computes
-// wants them, and checkpoints and artefact of the parameters at most kMaxFileBytes. What depends on
-// the tokens themselves is not looked at. Cost: a table of parameters' names.
-absl::Status CheckConfig(const jobs::JobConfig& config, const MemoryShape& memory);
+// wants them, and checkpoints and artefact of the parameters at most `most_file_bytes`. What
+// depends on the tokens themselves is not looked at. Cost: a table of parameters' names.
+absl::Status CheckConfig(const jobs::JobConfig& config,
+                         const MemoryShape& memory,
+                         uint64_t most_file_bytes);
 
 // Of a configuration that CheckConfig has accepted. An encoder's kernel parameter starts as the
 // memory's where it keeps kernel and dimension of keys and names none.

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <string_view>
+#include <span>
 #include <utility>
 
 #include "core/base/check.h"
@@ -50,13 +50,15 @@ Split SplitTokens(size_t tokens, double held_out, uint64_t seed) {
 }
 
 std::vector<uint32_t> ValueGroups(const TokenData& data) {
-  std::map<std::string_view, uint32_t> seen;
+  // By the numbers and not by their bytes: -0 is 0 (core/model/recall_set.h).
+  const auto less = [](std::span<const double> a, std::span<const double> b) {
+    return std::ranges::lexicographical_compare(a, b);
+  };
+  std::map<std::span<const double>, uint32_t, decltype(less)> seen(less);
   std::vector<uint32_t> groups;
   groups.reserve(data.tokens);
   for (uint32_t i = 0; i < data.tokens; ++i) {
-    const std::span<const double> value = data.value(i);
-    const std::string_view bytes(reinterpret_cast<const char*>(value.data()), value.size_bytes());
-    groups.push_back(seen.emplace(bytes, i).first->second);
+    groups.push_back(seen.emplace(data.value(i), i).first->second);
   }
   return groups;
 }

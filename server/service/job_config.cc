@@ -39,7 +39,9 @@ absl::string_view JobStateName(JobState state) {
   return "";
 }
 
-absl::Status CheckJobConfig(const JobConfig& config, const MemoryConfig& memory) {
+absl::Status CheckJobConfig(const JobConfig& config,
+                            const MemoryConfig& memory,
+                            uint64_t most_file_bytes) {
   training::MemoryShape shape;
   if (memory.kernel.has_value()) {
     shape.kernel = static_cast<batched::KernelKind>(memory.kernel->kind);
@@ -47,7 +49,7 @@ absl::Status CheckJobConfig(const JobConfig& config, const MemoryConfig& memory)
   }
   shape.key_dimension = memory.key_dimension;
   shape.value_dimension = memory.value_dimension;
-  return training::CheckConfig(config, shape);
+  return training::CheckConfig(config, shape, most_file_bytes);
 }
 
 std::string EncodeJobConfig(const JobConfig& config) {

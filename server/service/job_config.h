@@ -14,7 +14,9 @@ namespace lethe::service {
 
 // Of a job that reads a memory of this configuration: core/training/job_options.h. INVALID_ARGUMENT
 // names the field: "train_lm.heads: must divide ...".
-absl::Status CheckJobConfig(const JobConfig& config, const MemoryConfig& memory);
+absl::Status CheckJobConfig(const JobConfig& config,
+                            const MemoryConfig& memory,
+                            uint64_t most_file_bytes);
 
 // The bytes that the store keeps. DATA_LOSS for what EncodeJobConfig would not have written.
 std::string EncodeJobConfig(const JobConfig& config);

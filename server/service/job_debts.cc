@@ -67,14 +67,26 @@ absl::Status JobDebts::Load() {
 
 absl::Status JobDebts::Add(std::string line) {
   if (lines_.insert(line).second) unwritten_.insert(std::move(line));
+  return Flush();
+}
+
+absl::Status JobDebts::Flush() {
   if (unwritten_.empty()) return absl::OkStatus();
   FileDescriptor file(
       ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.valid()) return SystemError(errno, "open it", path_);
   std::string text;
   for (const std::string& unwritten : unwritten_) absl::StrAppend(&text, unwritten, "\n");
-  LETHE_RETURN_IF_ERROR(WriteNext(file.get(), text, path_));
-  LETHE_RETURN_IF_ERROR(Sync(file.get(), path_));
+  const off_t whole = ::lseek(file.get(), 0, SEEK_END);
+  if (whole < 0) return SystemError(errno, "find its end", path_);
+  absl::Status written = WriteNext(file.get(), text, path_);
+  if (written.ok()) written = Sync(file.get(), path_);
+  if (!written.ok()) {
+    // A part of a line would spoil the next one; where it stays, everything is owed.
+    if (::ftruncate(file.get(), whole) != 0)
+      written.Update(SystemError(errno, "shorten it", path_));
+    return written;
+  }
   if (!file.Close()) return SystemError(errno, "close it", path_);
   LETHE_RETURN_IF_ERROR(SyncFolder(FolderOf(path_)));
   unwritten_.clear();

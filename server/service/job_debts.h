@@ -33,6 +33,9 @@ class JobDebts {
   absl::Status AddRestored(absl::string_view tenant_uid);
   absl::Status AddEnded(absl::string_view tenant_uid);
 
+  // Writes what is owed and could not be written yet.
+  absl::Status Flush();
+
   bool none() const { return lines_.empty() && !all_; }
   bool all() const { return all_; }
   size_t size() const { return lines_.size(); }

@@ -107,11 +107,12 @@ absl::Status Jobs::Drop(std::span<Job* const> jobs, std::vector<Change> changes)
       });
   if (!status.ok()) return Failed(status);
   for (size_t i = 0; i < jobs.size(); ++i) {
+    Listed(jobs[i]->record.tenant_uid);
     jobs[i]->files.clear();
     Take(*jobs[i], std::move(changes[i]));
   }
   // They have started over, or ended, whether their old keys can be destroyed now or later.
-  TryRemovals();
+  TryRemovals().IgnoreError();
   return absl::OkStatus();
 }
 

@@ -45,6 +45,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
+#include "core/jobs/job_config.h"
 #include "server/service/ballast.h"
 #include "server/service/counters.h"
 #include "server/service/event_log.h"
@@ -61,7 +62,7 @@ struct JobLimits {
   uint32_t attempts = 5;  // since the last checkpoint
   absl::Duration first_retry = absl::Seconds(5);
   absl::Duration longest_retry = absl::Minutes(5);
-  uint64_t max_file_bytes = uint64_t{256} << 20;  // a checkpoint, an artefact
+  uint64_t max_file_bytes = jobs::kMaxFileBytes;  // a checkpoint, an artefact
   uint64_t max_tenant_bytes = uint64_t{4} << 30;  // of a tenant's files together
   size_t max_waiting = 64;                        // calls of Lease that wait
   size_t max_watchers = 64;                       // of all tenants together
@@ -250,9 +251,14 @@ class Jobs {
   absl::Status Ready() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveStoreUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Destroys keys that are listed; what fails is tried again by a later call.
-  void TryRemovals() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status TryRemovals() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Keys of jobs of this tenant are listed, until TryRemovals is OK.
+  void Listed(const std::string& tenant_uid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether such keys may wait, also where the file cannot be used.
+  bool RemovalsPending(const std::string& tenant_uid) ABSL_LOCKS_EXCLUDED(tenants_mutex_);
   void Know(Knowledge knowledge) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether the tenant may have jobs, without waiting for the file.
+  // Whether the tenant may have jobs, or keys of some that wait to be destroyed, without waiting
+  // for the file.
   bool MayHaveJobs(const std::string& tenant_uid) ABSL_LOCKS_EXCLUDED(mutex_, tenants_mutex_);
   void Sweep(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Expire(Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -267,7 +273,7 @@ class Jobs {
   std::string NameOf(const std::string& tenant_uid) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Owes(const Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Writes down what is owed, as far as that is possible. `added` is what Add... said.
-  void Owed(const absl::Status& added) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Owed(absl::Status added) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status PayDebts() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static bool HasRead(const Job& job) { return job.facts.snapshot || !job.files.empty(); }
   Change StartedOver(const Job& job) const;
@@ -350,6 +356,9 @@ class Jobs {
   Mutex tenants_mutex_ ABSL_ACQUIRED_AFTER(mutex_);
   Knowledge known_ ABSL_GUARDED_BY(tenants_mutex_) = Knowledge::kNone;
   absl::flat_hash_set<std::string> tenants_ ABSL_GUARDED_BY(tenants_mutex_);  // that have jobs
+  // Whose keys are listed to be destroyed; and that an earlier process has listed some.
+  absl::flat_hash_set<std::string> removals_of_ ABSL_GUARDED_BY(tenants_mutex_);
+  bool removals_unnamed_ ABSL_GUARDED_BY(tenants_mutex_) = false;
   std::map<uint64_t, Job> jobs_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, uint64_t> by_id_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::set<uint64_t>> of_tenant_ ABSL_GUARDED_BY(mutex_);

@@ -34,8 +34,12 @@ bool Jobs::Owes(const Job& job) const {
          (HasRead(job) && !HasEnded(job.state()) && debts_.Restored(record.tenant_uid));
 }
 
-void Jobs::Owed(const absl::Status& added) {
-  // It is owed in RAM all the same, and written with the next one.
+void Jobs::Owed(absl::Status added) {
+  // What is owed is part of the erasure, for which the ballast is there.
+  if (IsDiskFull(added) && options_.ballast != nullptr && options_.ballast->Release("")) {
+    added = debts_.Flush();
+  }
+  // It is owed in RAM all the same, and written as soon as it can be.
   if (!added.ok()) Log("job_debt_not_written", added);
   // Those who wait are told what there is to say.
   changed_.notify_all();
@@ -81,7 +85,7 @@ JobsTold Jobs::BeforeErase(const std::string& tenant_uid,
       MakeUsable().IgnoreError();
       durable = Tell(tenant_uid, memory_uid, handles, told);
     }
-    told.unfinished = store_ != nullptr && store_->removals_pending();
+    told.unfinished = RemovalsPending(tenant_uid);
   }
   if (!durable.ok()) {
     told.unknown = true;
@@ -128,7 +132,9 @@ absl::Status Jobs::Tell(const std::string& tenant_uid,
   using Holding = store::JobStore::Holding;
   const bool works = store_ != nullptr && store_->Health().ok();
   // A removal that an earlier erasure could not finish is finished with this one.
-  if (works && store_->removals_pending()) TryRemovals();
+  if (works && store_->removals_pending() && options_.now() >= next_removal_) {
+    TryRemovals().IgnoreError();
+  }
   const std::vector<Holding> holding =
       works ? store_->SnapshotsThatHold(numbers, handles)
             : std::vector<Holding>(numbers.size(), Holding::kUnknown);
@@ -190,11 +196,15 @@ void Jobs::StartOver(const std::string& tenant_uid) {
 absl::Status Jobs::RemoveJobs(const std::vector<store::JobRecord>& records) {
   if (records.empty()) return absl::OkStatus();
   if (const absl::Status status = store_->Remove(records); !status.ok()) return Failed(status);
-  for (const store::JobRecord& record : records) Forget(record.id);
+  for (const store::JobRecord& record : records) {
+    Listed(record.tenant_uid);
+    Forget(record.id);
+  }
   return absl::OkStatus();
 }
 
 bool Jobs::EndTenant(const std::string& tenant_uid) {
+  if (!MayHaveJobs(tenant_uid)) return true;
   MutexLock lock(mutex_);
   for (int i = 0; i < kTries; ++i) {
     const bool usable = MakeUsable().ok();
@@ -202,18 +212,23 @@ bool Jobs::EndTenant(const std::string& tenant_uid) {
     const auto of_tenant = of_tenant_.find(tenant_uid);
     const bool has = of_tenant != of_tenant_.end();
     if (knowledge_ == Knowledge::kRows && !has && !debts_.Ended(tenant_uid)) {
-      // Whether an earlier call of this end has left keys nobody knows.
-      if (store_ != nullptr && store_->removals_pending()) TryRemovals();
-      return store_ == nullptr || !store_->removals_pending();
+      // An earlier call of this end may have left keys.
+      if (store_ != nullptr && store_->removals_pending()) TryRemovals().IgnoreError();
+      return !RemovalsPending(tenant_uid);
     }
     if (!usable) break;
     std::vector<store::JobRecord> records;
     if (has) {
       for (const uint64_t number : of_tenant->second) records.push_back(jobs_.at(number).record);
     }
-    if (!RemoveJobs(records).ok()) continue;
-    TryRemovals();
-    return !store_->removals_pending();
+    if (const absl::Status removed = RemoveJobs(records); !removed.ok()) {
+      if (IsDiskFull(removed) && options_.ballast != nullptr) {
+        options_.ballast->Release(NameOf(tenant_uid));
+      }
+      continue;
+    }
+    TryRemovals().IgnoreError();
+    return !RemovalsPending(tenant_uid);
   }
   ++untold_;
   Owed(debts_.AddEnded(tenant_uid));
@@ -252,7 +267,7 @@ absl::Status Jobs::PayDebts() {
                        {"marked", static_cast<int64_t>(ended.size())},
                        {"removed", static_cast<int64_t>(gone.size())}});
   LETHE_RETURN_IF_ERROR(RemoveJobs(gone));
-  if (store_->removals_pending()) TryRemovals();
+  if (store_->removals_pending()) TryRemovals().IgnoreError();
   if (const absl::Status cleared = debts_.Clear(); !cleared.ok()) return Failed(cleared);
   return absl::OkStatus();
 }

@@ -41,7 +41,18 @@ void Jobs::Know(Knowledge knowledge) {
 
 bool Jobs::MayHaveJobs(const std::string& tenant_uid) {
   MutexLock lock(tenants_mutex_);
-  return known_ == Knowledge::kNothing || tenants_.contains(tenant_uid);
+  return known_ == Knowledge::kNothing || tenants_.contains(tenant_uid) || removals_unnamed_ ||
+         removals_of_.contains(tenant_uid);
+}
+
+void Jobs::Listed(const std::string& tenant_uid) {
+  MutexLock lock(tenants_mutex_);
+  removals_of_.insert(tenant_uid);
+}
+
+bool Jobs::RemovalsPending(const std::string& tenant_uid) {
+  MutexLock lock(tenants_mutex_);
+  return removals_unnamed_ || removals_of_.contains(tenant_uid);
 }
 
 absl::Status Jobs::Reopen() {
@@ -88,6 +99,8 @@ absl::Status Jobs::Adopt(store::JobStore::Opened opened) {
     if (!stored->sealed_texts.empty()) {
       const absl::StatusOr<std::string> texts =
           opened.store->OpenText(record, stored->sealed_texts);
+      // A key that cannot be had just now is no reason to write the job without them.
+      if (!texts.ok() && !absl::IsDataLoss(texts.status())) return texts.status();
       if (!texts.ok() || !DecodeJobTexts(*texts, job.facts).ok()) ++without_texts;
     }
     job.progress = job.facts.progress;
@@ -115,9 +128,18 @@ absl::Status Jobs::Adopt(store::JobStore::Opened opened) {
   by_id_.clear();
   of_tenant_.clear();
   open_.clear();
+  absl::flat_hash_set<std::string> tenants;
+  for (const auto& [number, job] : jobs_) tenants.insert(job.record.tenant_uid);
   {
+    // In one step: who asks meanwhile must not be told that a tenant has none.
     MutexLock lock(tenants_mutex_);
-    tenants_.clear();
+    tenants_ = std::move(tenants);
+    if (!opened.store->removals_pending()) {
+      removals_of_.clear();
+      removals_unnamed_ = false;
+    } else if (removals_of_.empty()) {
+      removals_unnamed_ = true;
+    }
   }
   for (const auto& [number, job] : jobs_) Index(job);
   store_ = std::move(opened.store);
@@ -145,6 +167,9 @@ absl::Status Jobs::MakeUsable() {
         next_try_ - now);
   }
   next_try_ = now + options_.limits.reopen;
+  if (const absl::Status flushed = debts_.Flush(); !flushed.ok()) {
+    Log("job_debt_not_written", flushed);
+  }
   if (!works) {
     if (store_ != nullptr) options_.log->Write(LogLevel::kWarning, "jobs_reopened", {});
     GiveStoreUp();
@@ -159,16 +184,22 @@ absl::Status Jobs::Ready() {
   LETHE_RETURN_IF_ERROR(MakeUsable());
   if (store_ == nullptr) return absl::OkStatus();
   const absl::Time now = options_.now();
-  if (store_->removals_pending() && now >= next_removal_) TryRemovals();
+  if (store_->removals_pending() && now >= next_removal_) TryRemovals().IgnoreError();
   Sweep(now);
   return absl::OkStatus();
 }
 
-void Jobs::TryRemovals() {
+absl::Status Jobs::TryRemovals() {
   const absl::Status status = store_->FinishRemovals();
-  if (status.ok()) return;
-  next_removal_ = options_.now() + kRemovalPause;
-  Log("job_keys_not_destroyed", status);
+  if (!status.ok()) {
+    next_removal_ = options_.now() + kRemovalPause;
+    Log("job_keys_not_destroyed", status);
+    return status;
+  }
+  MutexLock lock(tenants_mutex_);
+  removals_of_.clear();
+  removals_unnamed_ = false;
+  return absl::OkStatus();
 }
 
 void Jobs::Log(absl::string_view event, const absl::Status& status) const {

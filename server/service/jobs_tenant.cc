@@ -49,7 +49,8 @@ absl::StatusOr<JobInfo> Jobs::Submit(const std::string& tenant_uid,
                                      uint64_t open_quota,
                                      ServiceCounters* counters) {
   LETHE_RETURN_IF_ERROR(Check(input));
-  LETHE_RETURN_IF_ERROR(CheckJobConfig(*input.config, memory_config));
+  LETHE_RETURN_IF_ERROR(
+      CheckJobConfig(*input.config, memory_config, options_.limits.max_file_bytes));
   MutexLock lock(mutex_);
   if (stopped_) return absl::UnavailableError("the server is stopping");
   LETHE_RETURN_IF_ERROR(Ready());
@@ -192,12 +193,13 @@ absl::Status Jobs::Delete(const std::string& tenant_uid, const std::string& id) 
     if (const absl::Status status = store_->Remove({&(*job)->record, 1}); !status.ok()) {
       return Failed(status);
     }
+    Listed(tenant_uid);
     Forget(id);
-  } else if (store_ == nullptr || !store_->removals_pending()) {
+  } else if (store_ == nullptr || !RemovalsPending(tenant_uid)) {
     return job.status();
   }
   // Also of an earlier call that could not finish: the repetition is NOT_FOUND once it is done.
-  if (const absl::Status status = store_->FinishRemovals(); !status.ok()) return Failed(status);
+  if (const absl::Status status = TryRemovals(); !status.ok()) return Failed(status);
   return job.status();
 }
 

@@ -598,17 +598,24 @@ TEST(JobsTest, TheQuotaCountsJobsThatHaveNotEnded) {
 
 TEST(JobsTest, FilesAreBounded) {
   JobHarness service;
-  service.options().jobs.max_file_bytes = 1000;
-  service.options().jobs.max_tenant_bytes = 1500;
+  service.options().jobs.max_file_bytes = 70'000;
+  service.options().jobs.max_tenant_bytes = 100'000;
   service.Restart();
   service.Submit();
   const LeaseName lease = service.Lease();
-  EXPECT_THAT(service.Checkpoint(lease, 1, std::string(1001, 'x')),
+  EXPECT_THAT(service.Checkpoint(lease, 1, std::string(70'001, 'x')),
               Fails(absl::StatusCode::kResourceExhausted, "data"));
-  EXPECT_THAT(service.Checkpoint(lease, 1, std::string(1000, 'x')), IsOk());
-  EXPECT_THAT(service.Checkpoint(lease, 2, std::string(501, 'x')),
+  EXPECT_THAT(service.Checkpoint(lease, 1, std::string(70'000, 'x')), IsOk());
+  EXPECT_THAT(service.Checkpoint(lease, 2, std::string(30'001, 'x')),
               Fails(absl::StatusCode::kResourceExhausted, "data"));
-  EXPECT_THAT(service.Checkpoint(lease, 2, std::string(500, 'x')), IsOk());
+  EXPECT_THAT(service.Checkpoint(lease, 2, std::string(30'000, 'x')), IsOk());
+  // What could not save a checkpoint is refused before anybody trains it.
+  JobInput input{.tenant = "t", .memory = "m", .config = TrainLmConfig()};
+  EXPECT_THAT(service->SubmitJob(input, {}),
+              Fails(absl::StatusCode::kInvalidArgument, "train_lm.width"));
+  service.options().jobs.max_file_bytes = uint64_t{256} << 20;
+  service.Restart();
+  EXPECT_THAT(service->SubmitJob(input, {}), IsOk());
 }
 
 // Tenants take turns, whatever one of them has queued.

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "audit/verify.h"
+#include "audit/vkey.h"
 #include "server/service/job_debts.h"
 #include "store/vault/file_kms.h"
 #include "store/vault/vault_folder.h"
@@ -42,6 +44,20 @@ class TroubleHarness : public JobHarness {
   }
   // What the last erasure's certificate does not cover.
   std::vector<std::string> Exceptions() { return ErasureLog(*this).back().exceptions; }
+  // Of the certificate that closes this tenant.
+  std::vector<std::string> Close(const std::string& tenant) {
+    const auto info = (*this)->GetTenant(tenant);
+    EXPECT_THAT(info, IsOk());
+    const auto key = audit::VerificationKey::Parse(info->verification_key);
+    EXPECT_THAT(key, IsOk());
+    const auto reply = (*this)->DeleteTenant(tenant, {});
+    EXPECT_THAT(reply, IsOk());
+    if (!reply.ok()) return {};
+    const audit::CertificateResult closed =
+        audit::VerifyCertificate(reply->envelope, std::nullopt, *key);
+    EXPECT_TRUE(closed.ok()) << closed.message;
+    return closed.body->exceptions;
+  }
   // Stops, and puts rubbish in the place of jobs.db.
   void Break() {
     Stop();
@@ -126,9 +142,7 @@ TEST(JobsTroubleTest, ATenantEndsThoughTheFileIsBroken) {
   service.Prepare();
   service.Break();
   service.Restart();
-  const auto reply = service->DeleteTenant("t", {});
-  ASSERT_THAT(reply, IsOk());
-  EXPECT_THAT(reply->envelope, Not(IsEmpty()));
+  EXPECT_THAT(service.Close("t"), ElementsAre(HasSubstr("not shown to be destroyed")));
   service.Mend();
   EXPECT_EQ(service.jobs().Counts().jobs, (std::array<uint64_t, kJobStates>{}));
   EXPECT_EQ(service.Files(), 0u);
@@ -270,11 +284,33 @@ TEST(JobsTroubleTest, KeysThatCannotBeEndedAreSaidAndEndedLater) {
   EXPECT_EQ(service.Files(), 1u);
 }
 
+// The job is deleted, and its tenant has no other; its key is not shown to be destroyed.
+TEST(JobsTroubleTest, AKeyThatWaitsIsSaidThoughTheTenantHasNoJobLeft) {
+  TroubleHarness service;
+  const std::string id = service.Submit();
+  service.Work("artefact");
+  service.trouble().ends = true;
+  EXPECT_THAT(service->DeleteJob("t", id, {}), HasCode(kLater));
+  EXPECT_EQ(service.Forget("m", {"a7"}).erased, 1u);
+  EXPECT_THAT(service.Exceptions(), ElementsAre(HasSubstr("not all shown to be destroyed")));
+  service.Break();
+  service.Restart();
+  EXPECT_EQ(service.Forget("m", {"a8"}).erased, 1u);
+  EXPECT_THAT(service.Exceptions(), ElementsAre(HasSubstr("training artefacts are not known")));
+  service.trouble().ends = false;
+  service.Mend();
+  service.Pass(absl::Minutes(1));
+  EXPECT_EQ(service.Forget("m", {"a9"}).erased, 1u);
+  EXPECT_THAT(service.Exceptions(), IsEmpty());
+}
+
 TEST(JobsTroubleTest, ATenantWhoseJobsCannotBeDestroyedEndsAllTheSame) {
   TroubleHarness service;
   service.Prepare();
   service.trouble().ends = true;
-  ASSERT_THAT(service->DeleteTenant("t", {}), IsOk());
+  ASSERT_THAT(service->CreateTenant("u", {}), IsOk());
+  EXPECT_THAT(service.Close("t"), ElementsAre(HasSubstr("not shown to be destroyed")));
+  EXPECT_THAT(service.Close("u"), IsEmpty()) << "it had none";
   EXPECT_EQ(service.jobs().Counts().jobs, (std::array<uint64_t, kJobStates>{}));
   service.trouble().ends = false;
   service.Restart();

@@ -14,6 +14,16 @@
 namespace lethe::training {
 namespace {
 
+TEST(TokenData, ValuesAreEqualByTheirNumbers) {
+  TokenData data;
+  data.tokens = 4;
+  data.key_dimension = 1;
+  data.value_dimension = 2;
+  data.keys = {1, 2, 3, 4};
+  data.values = {0.0, 1.0, -0.0, 1.0, 0.0, 2.0, 0.0, 1.0};
+  EXPECT_EQ(ValueGroups(data), (std::vector<uint32_t>{0, 0, 2, 0}));
+}
+
 using Json = nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;

@@ -101,7 +101,8 @@ TEST(JobConfigTest, TheDocumentHasTheSameFieldsAndDefaults) {
 TEST(JobConfigTest, BoundsAreKept) {
   const training::MemoryShape memory{.key_dimension = 8, .value_dimension = 2};
   for (const JobKind kind : kKinds) {
-    EXPECT_TRUE(training::CheckConfig(DefaultsOf(kind), memory).ok()) << JobKindName(kind);
+    EXPECT_TRUE(training::CheckConfig(DefaultsOf(kind), memory, jobs::kMaxFileBytes).ok())
+        << JobKindName(kind);
   }
   ForEveryField([&](JobKind kind, const FieldInfo& info, const auto& member) {
     using Field = std::remove_cvref_t<decltype(member)>;
@@ -176,7 +177,7 @@ TEST(JobConfigTest, TextReadsBack) {
 TEST(JobConfigTest, WhatDoesNotGoTogetherIsNamed) {
   const training::MemoryShape memory{.key_dimension = 8, .value_dimension = 2};
   const auto check = [&](const JobConfig& config) {
-    return std::string(training::CheckConfig(config, memory).message());
+    return std::string(training::CheckConfig(config, memory, jobs::kMaxFileBytes).message());
   };
   EXPECT_THAT(check(TrainLmConfig{.width = 10, .heads = 3}), StartsWith("train_lm.heads:"));
   EXPECT_THAT(check(TrainLmConfig{.chunk = 4}), StartsWith("train_lm.box:"));

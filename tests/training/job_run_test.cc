@@ -77,7 +77,8 @@ absl::StatusOr<std::unique_ptr<JobRun>> Begin(const JobConfig& config,
                                               absl::string_view checkpoint = "",
                                               RunIdentity identity = kIdentity,
                                               size_t tokens = 120) {
-  EXPECT_TRUE(CheckConfig(config, kShape).ok()) << CheckConfig(config, kShape);
+  EXPECT_TRUE(CheckConfig(config, kShape, jobs::kMaxFileBytes).ok())
+      << CheckConfig(config, kShape, jobs::kMaxFileBytes);
   return BeginRun(config, kShape, Tokens(tokens), identity, checkpoint);
 }
 RunResult End(JobRun& run, size_t threads = 1) {
