@@ -18,7 +18,6 @@ namespace {
 constexpr absl::Duration kCallLimit = absl::Seconds(30);
 constexpr absl::Duration kStall = absl::Seconds(60);
 constexpr size_t kPieceBytes = size_t{1} << 20;
-constexpr uint64_t kMostCheckpoint = jobs::kMaxFileBytes;
 
 absl::Status StoodStill(absl::string_view what) {
   return absl::UnavailableError(absl::StrCat(what, " stood still"));
@@ -98,11 +97,7 @@ class GrpcLink final : public Link {
     v1::CheckpointPiece piece;
     while (reader->Read(&piece)) {
       guard.Progress();
-      if (!bytes.has_value()) {
-        bytes = piece.bytes();
-        if (*bytes > kMostCheckpoint) break;
-        content.reserve(*bytes);
-      }
+      if (!bytes.has_value()) bytes = piece.bytes();
       if (content.size() + piece.data().size() > *bytes) break;
       content += piece.data();
     }

@@ -41,10 +41,12 @@ LeaseKeeper::LeaseKeeper(Link* link,
                          v1::JobLease lease,
                          absl::Duration length,
                          std::chrono::steady_clock::time_point sent,
-                         program::EventLog* log)
+                         program::EventLog* log,
+                         absl::Duration longest_retry)
     : link_(link),
       lease_(std::move(lease)),
       log_(log),
+      longest_retry_(absl::ToChronoNanoseconds(longest_retry)),
       length_(absl::ToChronoNanoseconds(length)),
       renewed_(sent),
       thread_([this] { Run(); }) {}
@@ -137,7 +139,9 @@ void LeaseKeeper::Run() ABSL_NO_THREAD_SAFETY_ANALYSIS {
 absl::Status LeaseKeeper::Retry(const std::function<absl::Status()>& attempt,
                                 const std::function<bool()>& give_up)
     ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  std::chrono::nanoseconds pause = kFirstPause;
+  client::Backoff backoff(absl::FromChrono(kFirstPause), absl::FromChrono(kLongestPause));
+  const client::Environment environment = client::Environment::Real();
+  const Clock::time_point began = Clock::now();
   while (true) {
     const Clock::time_point sent = Clock::now();
     const absl::Status status = attempt();
@@ -148,9 +152,14 @@ absl::Status LeaseKeeper::Retry(const std::function<absl::Status()>& attempt,
     }
     // Not under the lock: it may ask for the state.
     if (give_up && give_up()) return status;
+    if (Clock::now() - began > longest_retry_) return status;
+    log_->Write(program::LogLevel::kWarning, "call_failed",
+                {{"job", lease_.job()},
+                 {"code", static_cast<int64_t>(status.code())},
+                 {"message", std::string(status.message())}});
+    const absl::Duration pause = client::WaitBefore(backoff, environment.uniform(), status);
     std::unique_lock<std::mutex> lock(mutex_.native());
-    changed_.wait_for(lock, pause);
-    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestPause);
+    changed_.wait_for(lock, absl::ToChronoNanoseconds(pause));
   }
 }
 

@@ -27,6 +27,9 @@ namespace lethe::worker {
 // Whether another try may help: the server did not answer, or refused for now.
 bool MayHelpAgain(const absl::Status& status);
 
+// Heartbeats may keep a lease whose other calls fail for ever; after this another attempt counts.
+inline constexpr absl::Duration kLongestRetry = absl::Minutes(5);
+
 class LeaseKeeper {
  public:
   enum class State {
@@ -40,7 +43,8 @@ class LeaseKeeper {
               v1::JobLease lease,
               absl::Duration length,
               std::chrono::steady_clock::time_point sent,
-              program::EventLog* log);
+              program::EventLog* log,
+              absl::Duration longest_retry = kLongestRetry);
   ~LeaseKeeper();
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
@@ -53,7 +57,8 @@ class LeaseKeeper {
   v1::JobProgress progress() ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t failed_beats() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Calls `attempt`, which names the lease, until it succeeds, fails for good or the lease is over;
+  // Calls `attempt`, which names the lease, until it succeeds, fails for good, the lease is over or
+  // `longest_retry` has passed;
   // its success renews the lease, FAILED_PRECONDITION "lease" ends it. While it is tried again,
   // `give_up` can end that.
   absl::Status Retry(const std::function<absl::Status()>& attempt,
@@ -70,6 +75,7 @@ class LeaseKeeper {
   Link* const link_;
   const v1::JobLease lease_;
   program::EventLog* const log_;
+  const std::chrono::nanoseconds longest_retry_;
   Mutex mutex_;
   std::condition_variable changed_;
   std::chrono::nanoseconds length_ ABSL_GUARDED_BY(mutex_);

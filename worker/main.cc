@@ -16,9 +16,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "client/retry.h"
 #include "core/base/team.h"
+#include "core/batched/select.h"
 #include "core/program/event_log.h"
-#include "worker/backend.h"
 #include "worker/lease_keeper.h"
 #include "worker/link.h"
 #include "worker/metrics.h"
@@ -35,8 +37,8 @@ using program::LogLevel;
 constexpr int kExitUsage = 64;  // EX_USAGE
 // How long the server holds a call that waits for a job, and so how late a signal is seen.
 constexpr absl::Duration kWait = absl::Seconds(2);
-constexpr std::chrono::milliseconds kFirstPause(200);
-constexpr std::chrono::milliseconds kLongestPause(15'000);
+constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
+constexpr absl::Duration kLongestPause = absl::Seconds(15);
 
 #if defined(__AVX512F__)
 constexpr char kPacks[] = "avx512";
@@ -112,12 +114,18 @@ class StopSignals {
 
 // Leases and runs jobs until asked to stop. An error is one that trying again does not mend.
 absl::Status Serve(const Options& options, const RunContext& context, StopSignals& signals) {
-  std::chrono::nanoseconds pause = kFirstPause;
+  client::Backoff backoff(kFirstPause, kLongestPause);
+  const client::Environment environment = client::Environment::Real();
+  // By name: one that this release does not know is for others.
+  const std::vector<jobs::JobKind> kinds =
+      options.kinds.empty() ? std::vector{jobs::JobKind::kCalibrate, jobs::JobKind::kTrainEncoder,
+                                          jobs::JobKind::kTrainLm}
+                            : options.kinds;
   bool answered = false;
   while (!signals.stopped()) {
     const Clock::time_point sent = Clock::now();
     const absl::StatusOr<v1::LeaseJobResponse> offer =
-        context.link->Lease(options.name, options.kinds, kWait);
+        context.link->Lease(options.name, kinds, kWait);
     if (!offer.ok()) {
       // Wrong from the first call on is a setting; later, something that may be mended.
       if (!answered && !MayHelpAgain(offer.status()) &&
@@ -128,14 +136,14 @@ absl::Status Serve(const Options& options, const RunContext& context, StopSignal
       context.log->Write(LogLevel::kWarning, "lease_failed",
                          {{"code", static_cast<int64_t>(offer.status().code())},
                           {"message", std::string(offer.status().message())}});
-      signals.Sleep(pause);
-      pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestPause);
+      signals.Sleep(absl::ToChronoNanoseconds(
+          client::WaitBefore(backoff, environment.uniform(), offer.status())));
       continue;
     }
     if (!std::exchange(answered, true)) {
       context.log->Write(LogLevel::kInfo, "connected", {{"server", options.server}});
     }
-    pause = kFirstPause;
+    backoff.Reset();
     if (offer->has_lease()) RunJob(context, *offer, sent);
   }
   return absl::OkStatus();
@@ -146,8 +154,11 @@ absl::Status Work(const Options& options, EventLog& log) {
   const size_t threads = options.threads > 0
                              ? options.threads
                              : std::max<size_t>(std::thread::hardware_concurrency(), 1);
-  absl::StatusOr<ChosenBackend> backend = ChooseBackend(options.backend, threads);
-  if (!backend.ok()) return backend.status();
+  const absl::StatusOr<batched::Selected> backend =
+      batched::SelectBackend(options.backend, static_cast<int>(threads));
+  if (!backend.ok()) {
+    return absl::Status(backend.status().code(), absl::StrCat("--", backend.status().message()));
+  }
   absl::StatusOr<std::unique_ptr<Link>> link = MakeGrpcLink(ConnectionOptions(options));
   if (!link.ok()) return link.status();
   Team team(threads);
@@ -165,7 +176,7 @@ absl::Status Work(const Options& options, EventLog& log) {
              {"name", options.name},
              {"server", options.server},
              {"backend", backend->backend->name()},
-             {"backend_reason", backend->why},
+             {"backend_reason", backend->reason},
              {"device", backend->backend->description()},
              {"threads", static_cast<int64_t>(team.size())}});
   RunContext context;

@@ -160,9 +160,9 @@ const std::vector<Setting>& Settings() {
            "File with the bearer token, read again when it changes; the variable LETHE_TOKEN can "
            "hold the token itself. The caller needs the role worker."),
       Choice("backend", "WHICH", &Options::backend,
-             {{"auto", BackendChoice::kAuto},
-              {"cpu", BackendChoice::kCpu},
-              {"cuda", BackendChoice::kCuda}},
+             {{"auto", batched::BackendKind::kAuto},
+              {"cpu", batched::BackendKind::kCpu},
+              {"cuda", batched::BackendKind::kCuda}},
              "What solves: cpu, cuda, or auto, which takes cuda where there is a device and says "
              "in the log what it took. Artefacts of different backends agree, but not to the bit. "
              "Default auto."),

@@ -15,12 +15,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/options.h"
+#include "core/batched/select.h"
 #include "core/jobs/job_config.h"
 #include "core/program/event_log.h"
 
 namespace lethe::worker {
-
-enum class BackendChoice : uint8_t { kAuto, kCpu, kCuda };
 
 struct Options {
   std::string server = "127.0.0.1:7421";
@@ -30,7 +29,7 @@ struct Options {
   std::string client_key;
   std::string server_name;
   std::string token_file;
-  BackendChoice backend = BackendChoice::kAuto;
+  batched::BackendKind backend = batched::BackendKind::kAuto;
   std::vector<jobs::JobKind> kinds;  // empty: all
   uint64_t threads = 0;              // 0: as many as the machine has processors
   std::string name;                  // empty: of host and process

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
@@ -110,6 +111,12 @@ class Work {
   absl::Status CheckGoingOn() {
     return Interrupted().has_value() ? absl::CancelledError("interrupted") : absl::OkStatus();
   }
+  // Ends trying again once nobody wants what is made any more.
+  std::function<bool()> UntilUnwanted() {
+    return [this, stopped_long = PatienceOnStop()] {
+      return keeper_.state() == LeaseKeeper::State::kCancelled || stopped_long();
+    };
+  }
   // Ends trying again once the worker has been asked to stop for a while.
   std::function<bool()> PatienceOnStop() {
     return [this, since = std::optional<Clock::time_point>()]() mutable {
@@ -177,7 +184,15 @@ class Work {
           "configuration; upgrade the worker");
     }
     LETHE_ASSIGN_OR_RETURN(const training::MemoryShape shape, ShapeOf(offer_.memory_config()));
-    LETHE_RETURN_IF_ERROR(training::CheckConfig(*config, shape));
+    // The server has accepted it, with its own limit of files.
+    if (const absl::Status fits =
+            training::CheckConfig(*config, shape, std::numeric_limits<uint64_t>::max());
+        !fits.ok()) {
+      return absl::UnimplementedError(
+          absl::StrCat("this worker refuses what the server has accepted, which is of another "
+                       "release; upgrade it: ",
+                       fits.message()));
+    }
     config_text_ = training::ConfigText(*config);
     LETHE_RETURN_IF_ERROR(ReadTokens(KindOf(*config), shape));
     std::string checkpoint;
@@ -195,9 +210,10 @@ class Work {
     }
     LETHE_RETURN_IF_ERROR(CheckGoingOn());
     LETHE_ASSIGN_OR_RETURN(
-        run_,
-        training::BeginRun(*config, shape, std::move(data_),
-                           {.data_sha256 = data_sha256_, .build = context_.build}, checkpoint));
+        run_, training::BeginRun(*config, shape, std::move(data_),
+                                 {.data_sha256 = data_sha256_,
+                                  .build = absl::StrCat(context_.build, ", ", context_.backend)},
+                                 checkpoint));
     v1::JobProgress progress = job.progress();
     progress.set_step(run_->step());
     progress.set_steps(run_->steps());
@@ -265,7 +281,7 @@ class Work {
         [&] {
           return context_.link->SaveCheckpoint(keeper_.lease(), keeper_.progress(), bytes).status();
         },
-        PatienceOnStop());
+        UntilUnwanted());
     if (absl::IsResourceExhausted(status)) {
       // A full disk or quota: it may still end well, and costs more only if this worker is lost.
       context_.log->Write(LogLevel::kWarning, "checkpoint_refused",
@@ -300,7 +316,16 @@ class Work {
           return context_.link->Complete(keeper_.lease(), keeper_.progress(), text, result.artefact)
               .status();
         },
-        PatienceOnStop());
+        UntilUnwanted());
+  }
+
+  // A checkpoint may be as large as what the run holds.
+  absl::Status SaveLast() {
+    try {
+      return SaveCheckpoint();
+    } catch (const std::bad_alloc&) {
+      return absl::ResourceExhaustedError("this worker has not the memory for a checkpoint");
+    }
   }
 
   RunEnd GiveUp(const absl::Status& status) {
@@ -316,7 +341,7 @@ class Work {
       result = RunEnd::kStopped;
       // What it has computed until here is not lost. Where that fails the last one counts.
       if (run_ != nullptr) {
-        const absl::Status saved = SaveCheckpoint();
+        const absl::Status saved = SaveLast();
         if (keeper_.state() == LeaseKeeper::State::kLost) return RunEnd::kLost;
         if (!saved.ok()) LogFailure("checkpoint_failed", saved);
       }

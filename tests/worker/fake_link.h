@@ -34,8 +34,11 @@ class FakeLink : public Link {
   v1::LeaseJobResponse offer;
   std::vector<v1::TrainingTokens::Token> tokens;
   // Asked before each call, with its name and how often it came before; an error is its answer.
-  std::function<absl::Status(const std::string& call, int before)> on_call =
-      [](const std::string&, int) { return absl::OkStatus(); };
+  using Ask = std::function<absl::Status(const std::string& call, int before)>;
+  void OnCall(Ask ask) {
+    MutexLock lock(mutex_);
+    ask_ = std::move(ask);
+  }
   bool cancel = false;
 
   struct Failure {
@@ -46,8 +49,11 @@ class FakeLink : public Link {
   std::optional<std::string> artefact;
   std::string manifest;
   std::optional<Failure> failure;
-  v1::JobProgress progress;
 
+  v1::JobProgress progress() {
+    MutexLock lock(mutex_);
+    return progress_;
+  }
   int calls(const std::string& call) {
     MutexLock lock(mutex_);
     return counts_[call];
@@ -63,7 +69,7 @@ class FakeLink : public Link {
                                                   absl::Duration) override {
     if (absl::Status status = Enter("Heartbeat", lease); !status.ok()) return status;
     MutexLock lock(mutex_);
-    progress = told;
+    progress_ = told;
     return Beat();
   }
   absl::Status ReadTokens(
@@ -111,14 +117,16 @@ class FakeLink : public Link {
  private:
   absl::Status Enter(const std::string& call, const v1::JobLease& lease) {
     int before = 0;
+    Ask ask;
     {
       MutexLock lock(mutex_);
       before = counts_[call]++;
+      ask = ask_;
     }
     if (lease.token() != offer.lease().token()) {
       return absl::FailedPreconditionError("lease: is not in force");
     }
-    return on_call(call, before);
+    return ask ? ask(call, before) : absl::OkStatus();
   }
   v1::HeartbeatResponse Beat() {
     v1::HeartbeatResponse answer;
@@ -128,6 +136,8 @@ class FakeLink : public Link {
   }
 
   Mutex mutex_;
+  Ask ask_;
+  v1::JobProgress progress_;
   std::map<std::string, int> counts_;
 };
 

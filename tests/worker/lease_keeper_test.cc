@@ -47,13 +47,13 @@ TEST_F(LeaseKeeperTest, ItBeatsThreeTimesALeaseWithTheLastProgress) {
   EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(595));
   EXPECT_EQ(keeper->state(), State::kHeld);
   EXPECT_GT(keeper->left(), absl::ZeroDuration());
-  EXPECT_TRUE(Eventually([&] { return link_.progress.step() == 7; }));
+  EXPECT_TRUE(Eventually([&] { return link_.progress().step() == 7; }));
 }
 
 TEST_F(LeaseKeeperTest, FailuresAreTriedAgainAndTheLeaseLivesOn) {
-  link_.on_call = [](const std::string&, int before) {
+  link_.OnCall([](const std::string&, int before) {
     return before % 2 == 1 ? absl::UnavailableError("no answer") : absl::OkStatus();
-  };
+  });
   const auto keeper = Keep(absl::Seconds(1));
   ASSERT_TRUE(Eventually([&] { return link_.calls("Heartbeat") >= 8; }));
   EXPECT_EQ(keeper->state(), State::kHeld);
@@ -61,7 +61,7 @@ TEST_F(LeaseKeeperTest, FailuresAreTriedAgainAndTheLeaseLivesOn) {
 }
 
 TEST_F(LeaseKeeperTest, WithoutAnswerForItsLengthItIsLost) {
-  link_.on_call = [](const std::string&, int) { return absl::UnavailableError("no answer"); };
+  link_.OnCall([](const std::string&, int) { return absl::UnavailableError("no answer"); });
   const Clock::time_point begin = Clock::now();
   const auto keeper = Keep(absl::Milliseconds(200));
   ASSERT_TRUE(Eventually([&] { return keeper->state() == State::kLost; }));
@@ -82,14 +82,25 @@ TEST_F(LeaseKeeperTest, TheServerEndsItAndCancels) {
   link_.cancel = true;
   const auto keeper = Keep(absl::Milliseconds(300));
   EXPECT_TRUE(Eventually([&] { return keeper->state() == State::kCancelled; }));
-  link_.on_call = [](const std::string&, int) {
+  link_.OnCall([](const std::string&, int) {
     return absl::FailedPreconditionError("lease: is not in force");
-  };
+  });
   EXPECT_TRUE(Eventually([&] { return keeper->state() == State::kLost; }));
 }
 
+// Heartbeats keep it, and the call fails for ever.
+TEST_F(LeaseKeeperTest, ACallIsNotTriedForEver) {
+  LeaseKeeper keeper(&link_, link_.offer.lease(), absl::Seconds(30), Clock::now(), &log_,
+                     absl::Milliseconds(300));
+  int tries = 0;
+  EXPECT_EQ(keeper.Retry([&] { return ++tries, absl::UnavailableError("not now"); }).code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_GT(tries, 1);
+  EXPECT_EQ(keeper.state(), State::kHeld);
+}
+
 TEST_F(LeaseKeeperTest, OtherCallsRenewItAndAreTriedAgain) {
-  link_.on_call = [](const std::string&, int) { return absl::UnavailableError("no heartbeat"); };
+  link_.OnCall([](const std::string&, int) { return absl::UnavailableError("no heartbeat"); });
   const auto keeper = Keep(absl::Milliseconds(500));
   const Clock::time_point begin = Clock::now();
   while (Clock::now() - begin < std::chrono::milliseconds(900)) {

@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "worker/backend.h"
 
 namespace lethe::worker {
 namespace {
@@ -52,16 +51,16 @@ class WorkerOptionsTest : public testing::Test {
 TEST_F(WorkerOptionsTest, TheFlagWinsThenTheVariableThenTheFile) {
   const std::string file =
       File("backend = \"cuda\"\nthreads = 3\nkinds = \"calibrate\"\ntls = true\n");
-  EXPECT_EQ(Parse({"--config", file}).backend, BackendChoice::kCuda);
+  EXPECT_EQ(Parse({"--config", file}).backend, batched::BackendKind::kCuda);
   EXPECT_EQ(Parse({"--config", file}).threads, 3u);
   EXPECT_TRUE(Parse({"--config", file}).tls);
   setenv("LETHE_WORKER_CONFIG", file.c_str(), 1);
   setenv("LETHE_WORKER_BACKEND", "auto", 1);
-  EXPECT_EQ(Parse({}).backend, BackendChoice::kAuto);
+  EXPECT_EQ(Parse({}).backend, batched::BackendKind::kAuto);
   EXPECT_THAT(Parse({}).kinds, ElementsAre(jobs::JobKind::kCalibrate));
   const Options options = Parse({"--backend=cpu", "--kinds", "train_lm,train_encoder",
                                  "--checkpoint-time", "1m30s", "--name", "w-1"});
-  EXPECT_EQ(options.backend, BackendChoice::kCpu);
+  EXPECT_EQ(options.backend, batched::BackendKind::kCpu);
   EXPECT_THAT(options.kinds, ElementsAre(jobs::JobKind::kTrainLm, jobs::JobKind::kTrainEncoder));
   EXPECT_EQ(options.checkpoint_time, absl::Seconds(90));
   EXPECT_EQ(options.name, "w-1");
@@ -107,23 +106,6 @@ TEST_F(WorkerOptionsTest, HelpFitsATerminalAndNamesEveryVariable) {
   EXPECT_THAT(help->text, HasSubstr("LETHE_WORKER_CHECKPOINT_STEPS"));
   EXPECT_THAT(ParseCommandLine({"--version"})->text, StartsWith("lethe-worker "));
   EXPECT_THAT(ManualPage(), HasSubstr("SIGTERM"));
-}
-
-TEST_F(WorkerOptionsTest, ABackendThatIsNotThereIsRefused) {
-  const absl::StatusOr<ChosenBackend> cpu = ChooseBackend(BackendChoice::kCpu, 2);
-  ASSERT_TRUE(cpu.ok());
-  EXPECT_EQ(cpu->backend->name(), "cpu");
-  const absl::StatusOr<ChosenBackend> automatic = ChooseBackend(BackendChoice::kAuto, 2);
-  ASSERT_TRUE(automatic.ok());
-  EXPECT_FALSE(automatic->why.empty());
-  const absl::StatusOr<ChosenBackend> cuda = ChooseBackend(BackendChoice::kCuda, 2);
-  if (cuda.ok()) {
-    EXPECT_EQ(automatic->backend->name(), cuda->backend->name());
-  } else {
-    EXPECT_THAT(std::string(cuda.status().message()), StartsWith("--backend: "));
-    EXPECT_EQ(automatic->backend->name(), "cpu");
-    EXPECT_THAT(std::string(cuda.status().message()), HasSubstr(automatic->why));
-  }
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ class RunJobTest : public testing::Test {
   void NextWorker() {
     link_.offer.mutable_lease()->set_token(absl::StrCat(link_.offer.lease().token(), "+"));
     link_.failure.reset();
-    link_.on_call = [](const std::string&, int) { return absl::OkStatus(); };
+    link_.OnCall([](const std::string&, int) { return absl::OkStatus(); });
     link_.offer.set_checkpoint_bytes(
         link_.checkpoints.empty() ? 0 : link_.checkpoints.back().second.size());
     stop_ = false;
@@ -157,12 +157,12 @@ TEST_F(RunJobTest, LostAtAnyCallTheNextOneEndsWithTheSameBytes) {
       link_.checkpoints.clear();
       NextWorker();
       int seen = 0;
-      link_.on_call = [&](const std::string& name, int) {
+      link_.OnCall([&](const std::string& name, int) {
         if (name == call && seen++ == lost_at) {
           return absl::FailedPreconditionError("lease: is not in force");
         }
         return absl::OkStatus();
-      };
+      });
       EXPECT_EQ(Run(), RunEnd::kLost);
       EXPECT_FALSE(link_.failure.has_value()) << "the lease is not its own any more";
       EXPECT_FALSE(link_.artefact.has_value());
@@ -174,6 +174,22 @@ TEST_F(RunJobTest, LostAtAnyCallTheNextOneEndsWithTheSameBytes) {
       EXPECT_EQ(link_.artefact, whole);
     }
   }
+}
+
+// Its bytes need not be those of a run with one backend, so the manifest tells.
+TEST_F(RunJobTest, AnotherBackendThatGoesOnIsInTheManifest) {
+  int saved = 0;
+  link_.OnCall([&saved](const std::string& call, int) {
+    return call == "SaveCheckpoint" && saved++ == 2
+               ? absl::FailedPreconditionError("lease: is not in force")
+               : absl::OkStatus();
+  });
+  EXPECT_EQ(Run(), RunEnd::kLost);
+  context_.backend = "cuda";
+  NextWorker();
+  EXPECT_EQ(Run(), RunEnd::kSucceeded);
+  EXPECT_EQ(nlohmann::json::parse(link_.manifest)["builds"],
+            nlohmann::json({"build, cpu", "build, cuda"}));
 }
 
 TEST_F(RunJobTest, AskedToStopItSavesACheckpointAndGivesTheJobBack) {
@@ -211,11 +227,11 @@ TEST_F(RunJobTest, ACancellationComesWithTheHeartbeat) {
 TEST_F(RunJobTest, ACancellationEndsReading) {
   link_.cancel = true;
   link_.offer.set_lease_seconds(0.3);
-  link_.on_call = [&](const std::string& call, int) {
+  link_.OnCall([&](const std::string& call, int) {
     // A second heartbeat is sent once the answer to the first one has been read.
     while (call == "ReadTokens" && link_.calls("Heartbeat") < 2) std::this_thread::yield();
     return absl::OkStatus();
-  };
+  });
   EXPECT_EQ(Run(), RunEnd::kCancelled);
   EXPECT_EQ(link_.calls("ReadTokens"), 1);
   EXPECT_EQ(link_.failure->end, v1::WORKER_END_CANCELLED);
@@ -223,19 +239,19 @@ TEST_F(RunJobTest, ACancellationEndsReading) {
 
 TEST_F(RunJobTest, WhatFailsOnItsWayIsTriedAgain) {
   const std::string whole = WholeArtefact();
-  link_.on_call = [](const std::string&, int before) {
+  link_.OnCall([](const std::string&, int before) {
     return before % 2 == 1 ? absl::OkStatus() : absl::UnavailableError("no answer");
-  };
+  });
   EXPECT_EQ(Run(), RunEnd::kSucceeded);
   EXPECT_EQ(link_.artefact, whole);
 }
 
 TEST_F(RunJobTest, AFullDiskAtTheServerDoesNotEndTheJob) {
   const std::string whole = WholeArtefact();
-  link_.on_call = [](const std::string& call, int) {
+  link_.OnCall([](const std::string& call, int) {
     return call == "SaveCheckpoint" ? absl::ResourceExhaustedError("data: disk full")
                                     : absl::OkStatus();
-  };
+  });
   EXPECT_EQ(Run(), RunEnd::kSucceeded);
   EXPECT_EQ(link_.artefact, whole);
   EXPECT_THAT(Log(), HasSubstr("checkpoint_refused"));
@@ -255,7 +271,9 @@ TEST_F(RunJobTest, FailuresSayWhatAPersonCanDo) {
   v1::TrainEncoderConfig& config = *link_.offer.mutable_job()->mutable_train_encoder();
   const v1::TrainEncoderConfig good = config;
   config.set_box(0.01);
-  EXPECT_THAT(fails(v1::WORKER_END_FINAL, RunEnd::kFailed), StartsWith("train_encoder.box: "));
+  // The server has accepted it: another worker may run it.
+  EXPECT_THAT(fails(v1::WORKER_END_RETRY, RunEnd::kRetry),
+              AllOf(HasSubstr("upgrade it"), HasSubstr("train_encoder.box: ")));
   config = good;
   const auto tokens = link_.tokens;
   link_.tokens.resize(5);
@@ -273,10 +291,10 @@ TEST_F(RunJobTest, FailuresSayWhatAPersonCanDo) {
   EXPECT_THAT(fails(v1::WORKER_END_RETRY, RunEnd::kRetry), StartsWith("checkpoint: "));
   link_.checkpoints.clear();
   NextWorker();
-  link_.on_call = [](const std::string& call, int) {
+  link_.OnCall([](const std::string& call, int) {
     return call == "Complete" ? absl::ResourceExhaustedError("data: too many files")
                               : absl::OkStatus();
-  };
+  });
   EXPECT_EQ(Run(), RunEnd::kRetry);
   EXPECT_EQ(link_.failure->message, "data: too many files");
 }
