@@ -168,11 +168,30 @@ int Delete(Context& context, const Arguments& arguments) {
   return kExitOk;
 }
 
+// Gives a file that is on the disk this name as well, never over one that has come since.
+absl::Status Name(const std::string& part, const std::string& path) {
+  if (::link(part.c_str(), path.c_str()) != 0) return SystemError(errno, "write it", path);
+  return SyncFolder(FolderOf(path));
+}
+
+absl::Status WriteNew(const std::string& path, absl::string_view content) {
+  const std::string part = absl::StrCat(path, ".part-", client::NewRequestId());
+  const FileDescriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file.valid()) return SystemError(errno, "make it", part);
+  const absl::Cleanup remove_part = [&part] { ::unlink(part.c_str()); };
+  LETHE_RETURN_IF_ERROR(WriteNext(file.get(), content, part));
+  LETHE_RETURN_IF_ERROR(Sync(file.get(), part));
+  return Name(part, path);
+}
+
 // The artefact goes to a place beside the file, which takes its name only when all is there, is
 // what the server says it is, and is on the disk.
 int Artefact(Context& context, const Arguments& arguments) {
   const absl::StatusOr<std::string> tenant = context.Tenant();
   if (!tenant.ok()) return context.UsageError(tenant.status().message());
+  if (arguments.manifest == arguments.out) {
+    return context.UsageError("--out and --manifest: must be two files");
+  }
   for (const std::string& path : {arguments.out, arguments.manifest}) {
     if (!path.empty() && ::access(path.c_str(), F_OK) == 0) {
       return context.FileError(absl::StrCat(path, ": exists"));
@@ -194,17 +213,13 @@ int Artefact(Context& context, const Arguments& arguments) {
   if (const absl::Status synced = Sync(file.get(), part); !synced.ok()) {
     return context.FileError(synced.message());
   }
+  if (const absl::Status named = Name(part, arguments.out); !named.ok()) {
+    return context.FileError(named.message());
+  }
   if (!arguments.manifest.empty()) {
     const absl::Status written =
-        WriteFile(arguments.manifest, absl::StrCat(artefact->manifest, "\n"));
+        WriteNew(arguments.manifest, absl::StrCat(artefact->manifest, "\n"));
     if (!written.ok()) return context.FileError(written.message());
-  }
-  // Never over a file that has come since.
-  if (::link(part.c_str(), arguments.out.c_str()) != 0) {
-    return context.FileError(SystemError(errno, "write it", arguments.out).message());
-  }
-  if (const absl::Status synced = SyncFolder(FolderOf(arguments.out)); !synced.ok()) {
-    return context.FileError(synced.message());
   }
   Print(context,
         {{"file", arguments.out}, {"bytes", artefact->bytes}, {"sha256", artefact->sha256}},
