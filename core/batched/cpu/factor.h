@@ -85,6 +85,106 @@ inline bool Factorise(T* factor, size_t stride, size_t size, T floor, T* inverse
   return true;
 }
 
+namespace internal {
+
+// The lanes behind one, 0 in the others.
+template <typename T>
+inline PackOf<T> BehindLane(size_t lane, PackOf<T> pack) {
+  BitsOf<T> mask;
+  for (size_t i = 0; i < kPack<T>; ++i) mask[i] = i > lane ? -1 : 0;
+  return mask ? pack : PackOf<T>{};
+}
+// The pack with another value in a lane. By selection: an assignment would go through memory.
+template <typename T>
+inline PackOf<T> WithLane(size_t lane, T value, PackOf<T> pack) {
+  BitsOf<T> mask;
+  for (size_t i = 0; i < kPack<T>; ++i) mask[i] = i == lane ? -1 : 0;
+  return mask ? SplatOf<T>(value) : pack;
+}
+
+// Solves L z = b for several b at once, in their place; size^2 / 2 each. A pack of columns at a
+// time, whose own rows stay in registers: a pack that is read where a part of it, or its neighbour,
+// has just been written waits for memory.
+template <typename T, size_t kCount>
+inline void SolveForward(const T* factor,
+                         size_t stride,
+                         size_t size,
+                         const T* inverse,
+                         T* const (&x)[kCount]) {
+  using Pack = PackOf<T>;
+  constexpr size_t kW = kPack<T>;
+  for (size_t first = 0; first < size; first += kW) {
+    const T* const columns = factor + first * stride;
+    const size_t width = std::min(kW, size - first);
+    Pack rest[kCount];
+    Pack found[kCount];
+    Pack own[kCount][kW];
+    for (size_t r = 0; r < kCount; ++r) found[r] = rest[r] = LoadPack(x[r] + first);
+    Unrolled<kW>([&](auto at) {
+      constexpr size_t c = at;
+      if (c >= width) return;
+      const Pack entries = BehindLane<T>(c, LoadPack(columns + c * stride + first));
+      for (size_t r = 0; r < kCount; ++r) {
+        const T value = rest[r][c] * inverse[first + c];
+        found[r] = WithLane<T>(c, value, found[r]);
+        own[r][c] = SplatOf<T>(-value);
+        rest[r] = MultiplyAdd(entries, own[r][c], rest[r]);
+      }
+    });
+    for (size_t r = 0; r < kCount; ++r) StorePack<T>(found[r], x[r] + first);
+    for (size_t row = first + kW; row < size; row += kW) {
+      Pack sum[kCount];
+      for (size_t r = 0; r < kCount; ++r) sum[r] = LoadPack(x[r] + row);
+      for (size_t c = 0; c < kW; ++c) {
+        const Pack entries = LoadPack(columns + c * stride + row);
+        for (size_t r = 0; r < kCount; ++r) sum[r] = MultiplyAdd(entries, own[r][c], sum[r]);
+      }
+      for (size_t r = 0; r < kCount; ++r) StorePack<T>(sum[r], x[r] + row);
+    }
+  }
+}
+
+// Solves L' x = b, the same. Requires zeros from row `size` on, as far as a pack goes. The entries
+// behind the diagonal are added by lanes, the first lane being the row below it.
+template <typename T, size_t kCount>
+inline void SolveBackward(const T* factor,
+                          size_t stride,
+                          size_t size,
+                          const T* inverse,
+                          T* const (&x)[kCount]) {
+  using Pack = PackOf<T>;
+  constexpr size_t kW = kPack<T>;
+  for (size_t first = (size + kW - 1) / kW * kW; first > 0;) {
+    first -= kW;
+    const T* const columns = factor + first * stride;
+    Pack right[kCount];
+    Pack found[kCount] = {};
+    for (size_t r = 0; r < kCount; ++r) right[r] = LoadPack(x[r] + first);
+    Unrolled<kW>([&](auto from_last) {
+      constexpr size_t c = kW - 1 - from_last;
+      if (first + c >= size) return;
+      const T* const column = columns + c * stride;
+      Pack sum[kCount];
+      const Pack entries = LoadPack(column + first);
+      for (size_t r = 0; r < kCount; ++r) sum[r] = MultiplyAdd(entries, found[r], Pack{});
+      for (size_t row = first + kW; row < size; row += kW) {
+        const Pack below = LoadPack(column + row);
+        for (size_t r = 0; r < kCount; ++r) {
+          sum[r] = MultiplyAdd(below, LoadPack(x[r] + row), sum[r]);
+        }
+      }
+      for (size_t r = 0; r < kCount; ++r) {
+        T total = sum[r][(c + 1) % kW];
+        for (size_t lane = 2; lane <= kW; ++lane) total += sum[r][(c + lane) % kW];
+        found[r] = WithLane<T>(c, (right[r][c] - total) * inverse[first + c], found[r]);
+      }
+    });
+    for (size_t r = 0; r < kCount; ++r) StorePack<T>(found[r], x[r] + first);
+  }
+}
+
+}  // namespace internal
+
 // Solves L L' x = b for several b at once, in their place; size^2 each.
 template <typename T, size_t kCount>
 inline void Solve(const T* factor,
@@ -92,54 +192,19 @@ inline void Solve(const T* factor,
                   size_t size,
                   const T* inverse,
                   T* const (&x)[kCount]) {
-  using Pack = PackOf<T>;
-  constexpr size_t kW = kPack<T>;
-  for (size_t k = 0; k < size; ++k) {
-    const T* column = factor + k * stride;
-    Pack own[kCount];
-    for (size_t r = 0; r < kCount; ++r) {
-      x[r][k] *= inverse[k];
-      own[r] = SplatOf<T>(-x[r][k]);
-    }
-    for (size_t i = k + 1; i < size; i += kW) {
-      const Pack entries = LoadPack(column + i);
-      for (size_t r = 0; r < kCount; ++r) {
-        StorePack<T>(MultiplyAdd(entries, own[r], LoadPack(x[r] + i)), x[r] + i);
-      }
-    }
-  }
+  internal::SolveForward<T, kCount>(factor, stride, size, inverse, x);
   // What the packs wrote past the end must not come back in the sums.
-  for (size_t r = 0; r < kCount; ++r) std::fill(x[r] + size, x[r] + size + kW, T{0});
-  for (size_t k = size; k-- > 0;) {
-    const T* column = factor + k * stride;
-    Pack sum[kCount] = {};
-    for (size_t i = k + 1; i < size; i += kW) {
-      const Pack entries = LoadPack(column + i);
-      for (size_t r = 0; r < kCount; ++r) {
-        sum[r] = MultiplyAdd(entries, LoadPack(x[r] + i), sum[r]);
-      }
-    }
-    for (size_t r = 0; r < kCount; ++r) x[r][k] = (x[r][k] - SumOf<T>(sum[r])) * inverse[k];
-  }
+  for (size_t r = 0; r < kCount; ++r) std::fill(x[r] + size, x[r] + size + kPack<T>, T{0});
+  internal::SolveBackward<T, kCount>(factor, stride, size, inverse, x);
 }
 
 // One row more, at the end: `row` has size + 1 entries of the matrix and is overwritten (stride
 // entries); size^2 / 2. False: not positive definite, and the factor is as before.
 template <typename T>
 inline bool AppendRow(T* factor, size_t stride, size_t size, T floor, T* inverse, T* row) {
-  using Pack = PackOf<T>;
-  constexpr size_t kW = kPack<T>;
-  const T diagonal = row[size];
-  T pivot = diagonal;
-  for (size_t k = 0; k < size; ++k) {
-    const T* column = factor + k * stride;
-    row[k] *= inverse[k];
-    pivot -= row[k] * row[k];
-    const Pack own = SplatOf<T>(-row[k]);
-    for (size_t i = k + 1; i < size; i += kW) {
-      StorePack<T>(MultiplyAdd(LoadPack(column + i), own, LoadPack(row + i)), row + i);
-    }
-  }
+  T pivot = row[size];
+  internal::SolveForward<T, 1>(factor, stride, size, inverse, {row});
+  for (size_t k = 0; k < size; ++k) pivot -= row[k] * row[k];
   if (!(pivot > floor)) return false;
   for (size_t k = 0; k < size; ++k) factor[k * stride + size] = row[k];
   std::fill(factor + size * stride, factor + (size + 1) * stride, T{0});
@@ -163,6 +228,9 @@ inline void RemoveRow(T* factor, size_t stride, size_t size, size_t at, T* inver
   // work[i] is what row i + 1 of the old factor has in the column that goes.
   std::copy(factor + at * stride + at + 1, factor + at * stride + size, work + at);
   std::fill(work + last, work + last + kW, T{0});
+  // Packs on their boundaries, so that none is read across two that have just been written. What
+  // comes before row k in the first one means nothing, and rotations keep it as small as it is.
+  std::fill(work + at / kW * kW, work + at, T{0});
   for (size_t k = at; k < last; ++k) {
     const T* from = factor + (k + 1) * stride + 1;
     T* to = factor + k * stride;
@@ -170,7 +238,7 @@ inline void RemoveRow(T* factor, size_t stride, size_t size, size_t at, T* inver
     const T root = std::sqrt(old * old + work[k] * work[k]);
     const Pack c = SplatOf<T>(old / root);
     const Pack s = SplatOf<T>(work[k] / root);
-    for (size_t i = k; i < last; i += kW) {
+    for (size_t i = k / kW * kW; i < last; i += kW) {
       const Pack entry = LoadPack(from + i);
       const Pack other = LoadPack(work + i);
       StorePack<T>(MultiplyAdd(c, entry, s * other), to + i);

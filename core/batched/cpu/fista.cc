@@ -48,12 +48,18 @@ class FistaSteps {
   }
   void ForgetLabels() { std::fill(work_.labels.get(), work_.labels.get() + work_.n, uint8_t{4}); }
   bool ReadLabels() {
+    // Bytes may stand for anything, so what the loop reads is out of the workspace first; the same
+    // of packs in the loops below.
+    const size_t n = work_.n;
+    const T box = work_.box;
+    const T* const x = x_;
+    uint8_t* const labels = work_.labels.get();
     uint8_t changed = 0;
-    for (size_t i = 0; i < work_.n; ++i) {
+    for (size_t i = 0; i < n; ++i) {
       // 0 in reserve, 1 in the margin, 2 in error: what is above 0, and what is at C, counted.
-      const auto label = static_cast<uint8_t>((x_[i] > 0 ? 1 : 0) + (x_[i] >= work_.box ? 1 : 0));
-      changed = static_cast<uint8_t>(changed | (label ^ work_.labels[i]));
-      work_.labels[i] = label;
+      const auto label = static_cast<uint8_t>((x[i] > 0 ? 1 : 0) + (x[i] >= box ? 1 : 0));
+      changed = static_cast<uint8_t>(changed | (label ^ labels[i]));
+      labels[i] = label;
     }
     return changed == 0;
   }
@@ -63,10 +69,12 @@ class FistaSteps {
     const Pack twice = SplatOf<T>(-2 * step);
     const Pack once = SplatOf<T>(step);
     const Pack keep = SplatOf<T>(1 - step * work_.ridge);
-    for (size_t i = 0; i < rows_; i += kW) {
-      const Pack kept =
-          MultiplyAdd(LoadPack(y_ + i), keep, once * LoadPack(work_.diagonal.get() + i));
-      StorePack<T>(MultiplyAdd(LoadPack(v_ + i), twice, kept), v_ + i);
+    const T* const diagonal = work_.diagonal.get();
+    const T* const y = y_;
+    T* const v = v_;
+    for (size_t i = 0, rows = rows_; i < rows; i += kW) {
+      const Pack kept = MultiplyAdd(LoadPack(y + i), keep, once * LoadPack(diagonal + i));
+      StorePack<T>(MultiplyAdd(LoadPack(v + i), twice, kept), v + i);
     }
   }
   T Project(T guess) {
@@ -84,9 +92,12 @@ class FistaSteps {
   void Restart() { std::copy(x_, x_ + rows_, y_); }
   void Extrapolate(T beta) {
     const Pack by = SplatOf<T>(beta);
-    for (size_t i = 0; i < rows_; i += kW) {
-      const Pack now = LoadPack(x_ + i);
-      StorePack<T>(MultiplyAdd(by, now - LoadPack(previous_ + i), now), y_ + i);
+    const T* const x = x_;
+    const T* const previous = previous_;
+    T* const y = y_;
+    for (size_t i = 0, rows = rows_; i < rows; i += kW) {
+      const Pack now = LoadPack(x + i);
+      StorePack<T>(MultiplyAdd(by, now - LoadPack(previous + i), now), y + i);
     }
   }
 
@@ -104,8 +115,10 @@ class FistaSteps {
     const T t = ProjectionThreshold(v_, rows_, work_.n, work_.box, guess);
     const Pack shift = SplatOf<T>(t);
     const Pack upper = SplatOf<T>(work_.box);
-    for (size_t i = 0; i < rows_; i += kW) {
-      StorePack<T>(Smaller(Larger(LoadPack(v_ + i) - shift, Pack{}), upper), x_ + i);
+    const T* const v = v_;
+    T* const x = x_;
+    for (size_t i = 0, rows = rows_; i < rows; i += kW) {
+      StorePack<T>(Smaller(Larger(LoadPack(v + i) - shift, Pack{}), upper), x + i);
     }
     return t;
   }

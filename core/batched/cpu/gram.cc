@@ -25,32 +25,55 @@ Segment<T> SegmentOf(T* first, size_t size) {
   return {first, static_cast<Eigen::Index>(size)};
 }
 
+// The sums of |K_ij| over kColumns columns from j on; `largest` gains their entries.
+template <typename T, size_t kColumns>
+void MeasureColumns(const Workspace<T>& work, size_t j, PackOf<T>* largest, T (&sums)[kColumns]) {
+  using Pack = PackOf<T>;
+  const T* const columns = work.matrix.get() + j * work.stride;
+  Pack most[kColumns];
+  Pack sum[kColumns] = {};
+  for (size_t c = 0; c < kColumns; ++c) most[c] = *largest;
+  for (size_t i = 0; i < work.rows; i += kPack<T>) {
+    for (size_t c = 0; c < kColumns; ++c) {
+      const Pack entry = LoadPack(columns + c * work.stride + i);
+      const Pack magnitude = Larger(entry, Pack{} - entry);
+      most[c] = Larger(most[c], magnitude);
+      sum[c] += magnitude;
+    }
+  }
+  for (size_t c = 0; c < kColumns; ++c) {
+    *largest = Larger(*largest, most[c]);
+    sums[c] = SumOf<T>(sum[c]);
+  }
+}
+
 // Largest entry and row sum; false where an entry is not finite or too large.
 template <typename T>
 bool Measure(Workspace<T>& work) {
-  using Pack = PackOf<T>;
-  constexpr size_t kW = kPack<T>;
-  const Pack zero = {};
-  Pack largest = {};
-  Pack nothing = {};  // becomes NaN with any entry that is not finite
+  constexpr size_t kColumns = 4;
+  PackOf<T> largest = {};
   T row_sum = 0;
-  for (size_t j = 0; j < work.n; ++j) {
-    const T* column = work.matrix.get() + j * work.stride;
-    Pack sum = {};
-    for (size_t i = 0; i < work.rows; i += kW) {
-      const Pack entry = LoadPack(column + i);
-      const Pack magnitude = Larger(entry, zero - entry);
-      nothing += entry * zero;
-      largest = Larger(largest, magnitude);
-      sum += magnitude;
+  // A sum is not finite where an entry is not; where all are small enough it is.
+  const auto add = [&](T sum) {
+    row_sum = std::max(row_sum, sum);
+    return std::isfinite(sum);
+  };
+  size_t j = 0;
+  for (; j + kColumns <= work.n; j += kColumns) {
+    T sums[kColumns];
+    MeasureColumns<T, kColumns>(work, j, &largest, sums);
+    for (const T sum : sums) {
+      if (!add(sum)) return false;
     }
-    row_sum = std::max(row_sum, SumOf<T>(sum));
-    work.diagonal[j] = column[j];
   }
-  for (size_t lane = 0; lane < kW; ++lane) {
-    if (!(nothing[lane] == 0)) return false;
-    work.scale = lane == 0 ? largest[0] : std::max(work.scale, largest[lane]);
+  for (; j < work.n; ++j) {
+    T sums[1];
+    MeasureColumns<T, 1>(work, j, &largest, sums);
+    if (!add(sums[0])) return false;
   }
+  work.scale = 0;
+  for (size_t lane = 0; lane < kPack<T>; ++lane) work.scale = std::max(work.scale, largest[lane]);
+  for (size_t i = 0; i < work.n; ++i) work.diagonal[i] = work.matrix[i * work.stride + i];
   work.row_sum = row_sum;
   return work.scale <= kLargestEntry<T>;
 }
@@ -79,7 +102,7 @@ bool Symmetric(const Workspace<T>& work) {
 // Points as rows and as coordinates; kZeroKey, kNotFinite or kUnsolved.
 template <typename T>
 Outcome LoadPoints(const T* from, bool normalise, Workspace<T>& work) {
-  T nothing = 0;
+  PackOf<T> nothing = {};  // becomes NaN with any coordinate that is not finite
   for (size_t i = 0; i < work.n; ++i) {
     const T* point = from + i * work.dimension;
     T factor = 1;
@@ -94,12 +117,14 @@ Outcome LoadPoints(const T* from, bool normalise, Workspace<T>& work) {
     T* row = work.points.get() + i * work.padded_dimension;
     for (size_t k = 0; k < work.dimension; ++k) {
       const T coordinate = point[k] * factor;
-      nothing += coordinate * 0;
       row[k] = coordinate;
       work.coordinates[k * work.rows + i] = coordinate;
     }
+    for (size_t k = 0; k < work.padded_dimension; k += kPack<T>) {
+      nothing += LoadPack(row + k) * PackOf<T>{};
+    }
   }
-  return nothing == 0 ? Outcome::kUnsolved : Outcome::kNotFinite;
+  return SumOf<T>(nothing) == 0 ? Outcome::kUnsolved : Outcome::kNotFinite;
 }
 
 // Eight points against a pack of points: squared distances or dot products.

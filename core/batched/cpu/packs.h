@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "core/base/simd.h"
 
@@ -37,7 +39,8 @@ using BitsOf = typename PackTypes<T>::Bits;
 
 template <typename T>
 inline PackOf<T> SplatOf(T value) {
-  return PackOf<T>{} + value;
+  // Minus: value + 0 would be computed, as it is not -0 where value is.
+  return value - PackOf<T>{};
 }
 template <typename T>
 inline PackOf<T> LoadPack(const T* from) {
@@ -81,6 +84,16 @@ inline Pack Smaller(Pack a, Pack b) {
   return a;
 }
 #endif
+
+// body(0), ..., body(kCount - 1), each a copy of its own: lanes of packs must be known to the
+// compiler, or the pack goes through memory.
+template <size_t kCount, typename Body>
+[[gnu::always_inline]] inline void Unrolled(const Body& body) {
+  [&]<size_t... kAt>(std::index_sequence<kAt...>) {
+    (body(std::integral_constant<size_t, kAt>{}), ...);
+  }
+  (std::make_index_sequence<kCount>{});
+}
 
 template <typename T>
 inline T SumOf(PackOf<T> pack) {

@@ -25,13 +25,15 @@ class PolishSteps {
     return SumOf<T>(sum);
   }
   void Gradient() {
-    T* g = work_.gradient.get();
-    work_.Multiply(work_.x.get(), g);
+    T* const g = work_.gradient.get();
+    const T* const x = work_.x.get();
+    const T* const diagonal = work_.diagonal.get();
+    const size_t rows = work_.rows;
+    work_.Multiply(x, g);
     const Pack ridge = SplatOf<T>(work_.ridge);
-    for (size_t i = 0; i < work_.rows; i += kW) {
+    for (size_t i = 0; i < rows; i += kW) {
       const Pack product = LoadPack(g + i);
-      const Pack rest =
-          MultiplyAdd(ridge, LoadPack(work_.x.get() + i), -LoadPack(work_.diagonal.get() + i));
+      const Pack rest = MultiplyAdd(ridge, LoadPack(x + i), -LoadPack(diagonal + i));
       StorePack<T>(product + product + rest, g + i);
     }
   }
@@ -39,11 +41,12 @@ class PolishSteps {
     for (size_t i = 0; i < work_.n; ++i) work_.gradient[i] += work_.mu;
   }
   MarginThreshold<T> OfMargin() const {
+    // Selections instead of branches here and below: labels have no order that a processor guesses.
     MarginThreshold<T> result;
     for (size_t i = 0; i < work_.n; ++i) {
-      if (work_.label(i) != Label::kMargin) continue;
-      result.sum -= work_.gradient[i];
-      ++result.count;
+      const bool margin = work_.label(i) == Label::kMargin;
+      result.sum -= margin ? work_.gradient[i] : T{0};
+      result.count += margin ? size_t{1} : size_t{0};
     }
     return result;
   }
@@ -92,18 +95,22 @@ class PolishSteps {
   }
   Blocking<T> FirstBound() const {
     Blocking<T> blocking;
-    for (size_t k = 0; k < work_.margin; ++k) {
-      const size_t i = work_.order[k];
+    const size_t margin = work_.margin;
+    if (margin == 1) return blocking;
+    const T box = work_.box;
+    T least = std::numeric_limits<T>::infinity();
+    for (size_t k = 0; k < margin; ++k) {
+      const T weight = work_.x[work_.order[k]];
       const T delta = work_.solution[k];
-      const T room = delta < 0 ? work_.x[i] : work_.box - work_.x[i];
+      const T above = box - weight;
+      const T room = delta < 0 ? weight : above;
       const T moved = std::abs(delta);
-      if (moved <= room || work_.margin == 1) continue;
-      const T until = std::max(room, T{0}) / moved;
-      if (until < blocking.length || blocking.row == kNoPoint) {
-        blocking.length = std::min(blocking.length, until);
-        blocking.row = k;
-      }
+      // Infinite or not a number where no bound is passed, and at most 1 where one is.
+      const T until = std::max(room, T{0}) / (moved <= room ? T{0} : moved);
+      blocking.row = until < least ? k : blocking.row;
+      least = until < least ? until : least;
     }
+    blocking.length = std::min(blocking.length, least);
     return blocking;
   }
   void MoveMargin(T length, bool clamp) {
@@ -126,9 +133,9 @@ class PolishSteps {
     size_t count = 0;
     for (size_t i = 0; i < work_.n; ++i) {
       work_.flips[count] = static_cast<uint32_t>(i);
-      count += Violates(work_.label(i), work_.x[i], work_.gradient[i], work_.box, tolerance)
-                   ? size_t{1}
-                   : size_t{0};
+      const bool violates =
+          Violates(work_.label(i), work_.x[i], work_.gradient[i], work_.box, tolerance);
+      count += violates ? size_t{1} : size_t{0};
     }
     flips_ = count;
     return count;
@@ -190,9 +197,12 @@ class PolishSteps {
     if (weight >= work_.box - tiny) weight = work_.box;
   }
   void LabelByWeights() {
-    for (size_t i = 0; i < work_.n; ++i) {
-      work_.labels[i] = static_cast<uint8_t>(LabelOfWeight(work_.x[i], work_.box));
-    }
+    // Bytes may stand for anything, so what a loop over labels reads is out of the workspace first.
+    const size_t n = work_.n;
+    const T box = work_.box;
+    const T* const x = work_.x.get();
+    uint8_t* const labels = work_.labels.get();
+    for (size_t i = 0; i < n; ++i) labels[i] = static_cast<uint8_t>(LabelOfWeight(x[i], box));
   }
 
  private:
@@ -213,23 +223,23 @@ class PolishSteps {
 
 template <typename T>
 bool FactoriseMargin(Workspace<T>& work) {
-  work.margin = 0;
+  size_t s = 0;
   for (size_t i = 0; i < work.n; ++i) {
-    if (work.label(i) != Label::kMargin) continue;
-    work.position[i] = static_cast<uint32_t>(work.margin);
-    work.order[work.margin++] = static_cast<uint32_t>(i);
+    // What stands there for another point is written over, or not looked at.
+    work.position[i] = static_cast<uint32_t>(s);
+    work.order[s] = static_cast<uint32_t>(i);
+    s += work.label(i) == Label::kMargin ? size_t{1} : size_t{0};
   }
-  const size_t s = work.margin;
+  work.margin = s;
+  const size_t stride = work.factor_stride;
   for (size_t k = 0; k < s; ++k) {
     const T* from = work.matrix.get() + work.order[k] * work.stride;
-    T* to = work.factor.get() + k * work.factor_stride;
-    std::fill(to, to + k, T{0});
+    T* to = work.factor.get() + k * stride;
+    for (size_t i = 0; i < stride; i += kPack<T>) StorePack<T>(PackOf<T>{}, to + i);
     for (size_t i = k; i < s; ++i) to[i] = 2 * from[work.order[i]];
-    std::fill(to + s, to + work.factor_stride, T{0});
     to[k] += work.ridge;
   }
-  return Factorise(work.factor.get(), work.factor_stride, s, work.least_pivot(),
-                   work.inverse_pivots.get());
+  return Factorise(work.factor.get(), stride, s, work.least_pivot(), work.inverse_pivots.get());
 }
 
 template <typename T>

@@ -109,15 +109,14 @@ LETHE_STEP Label LabelOfWeight(T weight, T box) {
 // Whether a point violates (8) at the solution on the labels.
 template <typename T>
 LETHE_STEP bool Violates(Label label, T weight, T gradient, T box, T tolerance) {
-  switch (label) {
-    case Label::kMargin:
-      return !(weight >= 0 && weight <= box);
-    case Label::kError:
-      return gradient > tolerance;
-    case Label::kReserve:
-      return gradient < -tolerance;
-  }
-  return false;
+  // One of three answers by the label, without a branch: labels have no order that a processor
+  // guesses.
+  static_assert(static_cast<int>(Label::kReserve) == 0 && static_cast<int>(Label::kMargin) == 1 &&
+                static_cast<int>(Label::kError) == 2);
+  const unsigned reserve = gradient < -tolerance ? 1U : 0U;
+  const unsigned margin = weight >= 0 ? (weight <= box ? 0U : 2U) : 2U;
+  const unsigned error = gradient > tolerance ? 4U : 0U;
+  return ((reserve | margin | error) >> static_cast<unsigned>(label) & 1U) != 0;
 }
 
 // The label of a violating point afterwards: to the bound that it passed, or into the margin.
