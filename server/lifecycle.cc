@@ -20,7 +20,26 @@ extern "C" void EndNow(int /*signal*/) {
   ::_exit(1);
 }
 
+// Entered with the default restored (SA_RESETHAND) and the signal not blocked (SA_NODEFER).
+extern "C" void EndByIt(int signal) {
+  ::raise(signal);
+  // Still there: this is process 1 of a container, which the kernel ends by no signal's default.
+  ::_exit(128 + signal);
+}
+
 }  // namespace
+
+void EndOnStopSignals() {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    struct sigaction before {};
+    // Who started it may want it to outlive a Ctrl-C.
+    if (sigaction(signal, nullptr, &before) != 0 || before.sa_handler == SIG_IGN) continue;
+    struct sigaction action {};
+    action.sa_handler = EndByIt;
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+    sigaction(signal, &action, nullptr);
+  }
+}
 
 Signals::Signals() {
   sigemptyset(&reload_);

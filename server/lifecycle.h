@@ -16,6 +16,11 @@
 
 namespace lethe::server {
 
+// From here on SIGTERM and SIGINT end the process as they do by default, also where it is process 1
+// of a container, for which the kernel has no default; there with the exit status 128 + signal.
+// One that the process was started to ignore stays ignored.
+void EndOnStopSignals();
+
 // SIGTERM and SIGINT stop, SIGHUP reloads. Threads: of the main thread. Threads that start later
 // inherit what is blocked.
 class Signals {

@@ -354,5 +354,6 @@ int Main(const std::vector<std::string>& arguments) {
 }  // namespace lethe::server
 
 int main(int argc, char** argv) {
+  lethe::server::EndOnStopSignals();
   return lethe::server::Main(std::vector<std::string>(argv + 1, argv + argc));
 }

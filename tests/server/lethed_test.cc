@@ -57,37 +57,63 @@ TEST_F(LethedTest, StopsOrderlyOnEitherSignalAndKeepsEverything) {
   }
 }
 
-TEST_F(LethedTest, ASignalDuringStartUpEndsItAtOnce) {
-  for (const int signal : {SIGTERM, SIGINT}) {
-    // The first start on a folder makes a key and says so; here its log is a pipe that is full, so
-    // that it waits there, in the middle of opening the service.
-    const service::TempDir folder;
-    const std::string log = folder.path() + "/log";
-    ASSERT_EQ(mkfifo(log.c_str(), 0600), 0);
-    const int pipe = open(log.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    ASSERT_GE(pipe, 0);
-    const std::string page(4096, '\n');
-    while (write(pipe, page.data(), page.size()) > 0) {
-    }
-    Daemon daemon(folder.path(), {"--data", folder.path() + "/data", "--listen", "127.0.0.1:0",
-                                  "--insecure-loopback"});
-    const std::string key = folder.path() + "/data/keys/signing.pem";
-    for (int tries = 0; tries < 1000 && access(key.c_str(), F_OK) != 0; ++tries) {
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    ASSERT_EQ(access(key.c_str(), F_OK), 0);
-    absl::SleepFor(absl::Milliseconds(50));
-#ifndef __SANITIZE_THREAD__  // which has a thread of its own
-    // Signals are blocked only after this, which is right while there is one thread.
-    EXPECT_EQ(daemon.Threads(), 1);
-#endif
-    daemon.Signal(signal);
-    EXPECT_TRUE(daemon.EndsWithin(absl::Seconds(5)));
-    if (!HasFailure()) {
-      EXPECT_EQ(daemon.Wait(), 128 + signal);
-    }
-    close(pipe);
+// The first start on a folder makes a key and says so; here its log is a pipe that is full, so that
+// it waits there, in the middle of opening the service.
+void SignalDuringStartUp(int signal, Daemon::As as) {
+  const service::TempDir folder;
+  const std::string log = folder.path() + "/log";
+  ASSERT_EQ(mkfifo(log.c_str(), 0600), 0);
+  const int pipe = open(log.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(pipe, 0);
+  const std::string page(4096, '\n');
+  while (write(pipe, page.data(), page.size()) > 0) {
   }
+  Daemon daemon(
+      folder.path(),
+      {"--data", folder.path() + "/data", "--listen", "127.0.0.1:0", "--insecure-loopback"}, as);
+  const std::string key = folder.path() + "/data/keys/signing.pem";
+  for (int tries = 0; tries < 1000 && access(key.c_str(), F_OK) != 0; ++tries) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  ASSERT_EQ(access(key.c_str(), F_OK), 0);
+  absl::SleepFor(absl::Milliseconds(50));
+#ifndef __SANITIZE_THREAD__  // which has a thread of its own
+  // Signals are blocked only after this, which is right while there is one thread.
+  EXPECT_EQ(daemon.Threads(), 1);
+#endif
+  // What has no handler is ignored by process 1.
+  EXPECT_TRUE(daemon.Catches(signal));
+  daemon.Signal(signal);
+  EXPECT_TRUE(daemon.EndsWithin(absl::Seconds(5)));
+  if (!testing::Test::HasFailure()) {
+    EXPECT_EQ(daemon.Wait(), 128 + signal);
+  }
+  close(pipe);
+}
+
+TEST_F(LethedTest, ASignalDuringStartUpEndsItAtOnce) {
+  for (const int signal : {SIGTERM, SIGINT}) SignalDuringStartUp(signal, Daemon::As::kAnyProcess);
+}
+
+TEST_F(LethedTest, AsProcessOneOfAContainerItIsEndedBySignalsToo) {
+  if (!ForksProcessOne()) return;
+  for (const int signal : {SIGTERM, SIGINT}) SignalDuringStartUp(signal, Daemon::As::kProcessOne);
+  // In order once it serves, and at once by a second one.
+  {
+    Daemon daemon(folder_.path(), Arguments(), Daemon::As::kProcessOne);
+    MakeMemory(daemon.Connect());
+    daemon.Signal(SIGTERM);
+    EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
+  }
+  std::vector<std::string> arguments = Arguments();
+  arguments.insert(arguments.end(), {"--drain-delay", "1h"});
+  Daemon daemon(folder_.path(), arguments, Daemon::As::kProcessOne);
+  daemon.Connect();
+  daemon.Signal(SIGTERM);
+  ASSERT_EQ(daemon.WaitForLines("stopping", 1).size(), 1u);
+  daemon.Signal(SIGTERM);
+  ASSERT_TRUE(daemon.EndsWithin(absl::Seconds(5)));
+  EXPECT_EQ(daemon.Wait(), 128 + SIGTERM);
 }
 
 TEST_F(LethedTest, KillNineLosesNothingAcknowledged) {
