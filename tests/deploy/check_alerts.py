@@ -1,17 +1,25 @@
 #!/usr/bin/env python3
-"""check_alerts.py FILE RUNBOOK: the alert rules parse, and each says what a person needs; the runbook has a row for
-each of them, and for no other.
+"""check_alerts.py FILE RUNBOOK TESTS: the alert rules parse, and each says what a person needs; the runbook has a
+row for each of them and for no other, and TESTS (alerts_test.yaml) has a case in which it comes.
 
-Metrics that they name are held against a running server by tests/server/lethed_operation_test.cc.
-With promtool on the machine its judgement counts too. Prints a line a fault; exits 1 on any.
+Metrics that they name are held against a running server by tests/server/lethed_operation_test.cc, those of workers
+and of others by manifests.py. With promtool on the machine (tests/deploy/promtool.sh gets it) it parses the
+expressions, runs TESTS, and must see rules that are broken on purpose. Prints a line a fault; exits 1 on any.
 """
 
+import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import yaml
+
+# What promtool must see: a text of the rules, and what a careless hand would make of it.
+BROKEN = (("sum by (instance) (rate(", "sum by (instance (rate("),
+          ("and on (job, instance) last_over_time(lethe_serving[7d])", ""),
+          ('lethe_tenants{state="quarantined"} > 0', 'lethe_tenants{state="quarantined"} > 1'))
 
 
 def faults(document):
@@ -42,25 +50,60 @@ def faults(document):
         yield "has no alert"
 
 
+def come_in(tests):
+    """The alerts that a case expects."""
+    found = set()
+    for case in tests["tests"]:
+        for query in case["promql_expr_test"]:
+            for sample in query["exp_samples"]:
+                found |= set(re.findall(r'alertname="(\w+)"', sample["labels"]))
+    return found
+
+
+def unlike(alerts, others, where):
+    return [f"{name}: is an alert that is not in {where}, or the other way round" for name in sorted(alerts ^ others)]
+
+
+def judged(promtool, rules, tests):
+    """What promtool says of the rules under the tests; nothing where it finds no fault."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder) / "deploy/alerts/lethe.rules.yml"
+        cases = pathlib.Path(folder) / "tests/deploy/alerts_test.yaml"
+        for path, text in ((place, rules), (cases, tests)):
+            path.parent.mkdir(parents=True)
+            path.write_text(text, encoding="utf-8")
+        for words in (["check", "rules", str(place)], ["test", "rules", str(cases)]):
+            done = subprocess.run([promtool, *words], capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                return done.stdout + done.stderr
+    return ""
+
+
 def main():
-    path = sys.argv[1]
-    with open(path, encoding="utf-8") as file:
-        found = list(faults(yaml.safe_load(file)))
+    path, runbook, tests = (pathlib.Path(word) for word in sys.argv[1:4])
+    rules, cases = path.read_text(encoding="utf-8"), tests.read_text(encoding="utf-8")
+    document = yaml.safe_load(rules)
+    found = [f"{path}: {fault}" for fault in faults(document)]
+    rows = set(re.findall(r"^\| `(Lethe[A-Za-z]+)` \| .{20,} \|$", runbook.read_text(encoding="utf-8"), re.M))
+    alerts = {rule["alert"] for group in document["groups"] for rule in group["rules"]}
+    found += unlike(alerts, rows, runbook) + unlike(alerts, come_in(yaml.safe_load(cases)), tests)
     # The check would see them.
-    with open(sys.argv[2], encoding="utf-8") as file:
-        rows = re.findall(r"^\| `(Lethe[A-Za-z]+)` \| .{20,} \|$", file.read(), re.M)
-    with open(path, encoding="utf-8") as file:
-        alerts = [rule["alert"] for group in yaml.safe_load(file)["groups"] for rule in group["rules"]]
-    for name in sorted(set(alerts) ^ set(rows)):
-        found.append(f"{name}: is an alert without a row in {sys.argv[2]}, or the other way round")
     planted = {"groups": [{"name": "g", "rules": [{"alert": "LetheX", "expr": "sum(x"}]}]}
-    if not list(faults(planted)) or not list(faults({})):
+    if not list(faults(planted)) or not list(faults({})) or not unlike({"LetheX"}, rows, runbook):
         found.append("the check does not see planted faults")
-    for fault in found:
-        print(f"{path}: {fault}")
     promtool = shutil.which("promtool")
-    if promtool and subprocess.run([promtool, "check", "rules", path], check=False).returncode != 0:
-        found.append("promtool")
+    if promtool:
+        said = judged(promtool, rules, cases)
+        if said:
+            found.append(said)
+        for old, new in BROKEN:
+            if old not in rules or not judged(promtool, rules.replace(old, new), cases):
+                found.append(f"promtool does not see: {old} -> {new}")
+    for fault in found:
+        print(fault)
+    if not found:
+        how = f"each comes when it should; {len(BROKEN)} broken ones are seen" if promtool else "no promtool here: not run"
+        print(f"alerts: {len(alerts)} alerts, each with a row in the runbook and a case; {how}")
     return 1 if found else 0
 
 

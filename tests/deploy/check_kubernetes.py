@@ -63,6 +63,8 @@ def facts_of(root, binaries):
         if row:
             secrets[row[1]] = set(re.findall(r"`([^`]+)`", row[2]))
     metrics = set(re.findall(r"^\| `((?:lethe|process)_[a-z_]+)` \|", read(root / "docs/monitoring.md"), re.M))
+    for row in re.findall(r"^\| (`lethe_worker_[^|]+) \|", read(root / "docs/jobs.md"), re.M):
+        metrics |= set(re.findall(r"`([a-z_]+)`", row))
     version = re.search(r"project\([^)]*VERSION ([0-9.]+)", read(root / "CMakeLists.txt"))[1]
     alerts = parse(read(root / "deploy/alerts/lethe.rules.yml"))[0]
     return {"programs": programs, "scripts": scripts, "variables": variables, "secrets": secrets,

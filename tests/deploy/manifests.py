@@ -6,7 +6,7 @@ import tomllib
 WORKLOADS = ("StatefulSet", "Deployment", "CronJob", "Job", "DaemonSet", "Pod")
 CLUSTER_WIDE = ("Namespace",)
 # Metrics of kube-state-metrics that alerts look at.
-FOREIGN = {"kube_job_failed", "kube_cronjob_status_last_successful_time"}
+FOREIGN = {"kube_job_failed", "kube_cronjob_status_last_successful_time", "kube_cronjob_created"}
 HASHED = re.compile(r"^(.*)-[0-9a-z]{10}$")
 
 
@@ -27,8 +27,10 @@ def pod_of(thing):
 def selects(selector, labels):
     if not isinstance(selector, dict):
         return False
-    wanted = selector.get("matchLabels", selector)
-    return all(labels.get(key) == value for key, value in wanted.items())
+    rules = selector.get("matchExpressions", [])
+    wanted = selector.get("matchLabels", {} if rules else selector)
+    return all(labels.get(key) == value for key, value in wanted.items()) and \
+        all(rule["operator"] == "In" and labels.get(rule["key"]) in rule["values"] for rule in rules)
 
 
 def seconds(text):
@@ -426,6 +428,23 @@ class Checker:
             for endpoint in thing["spec"]["endpoints"]:
                 if not any(endpoint["port"] == port["name"] for s in services for port in s["spec"]["ports"]):
                     self.fault(thing, f"no service has a port {endpoint['port']}")
+        watched = self.of("PodMonitor")
+        for thing in watched:
+            pods = [pod for _, pod in self.pods if selects(thing["spec"]["selector"], pod["metadata"]["labels"])]
+            if not pods:
+                self.fault(thing, "selects no pod")
+            for pod in pods:
+                names = {port["name"] for c in pod["spec"]["containers"] for port in c.get("ports", [])}
+                for endpoint in thing["spec"]["podMetricsEndpoints"]:
+                    if endpoint["port"] not in names:
+                        self.fault(thing, f"a selected pod has no port {endpoint['port']}")
+        for thing, pod in self.pods:
+            names = {port["name"] for c in pod["spec"]["containers"] for port in c.get("ports", [])}
+            labels = pod["metadata"]["labels"]
+            served = any(selects(s["spec"]["selector"], labels) for s in self.of("Service"))
+            if watched and "metrics" in names and not served and \
+                    not any(selects(monitor["spec"]["selector"], labels) for monitor in watched):
+                self.fault(thing, "has metrics that no PodMonitor looks at")
         for thing in self.of("PrometheusRule"):
             if thing["spec"]["groups"] != self.facts["alerts"]["groups"]:
                 self.fault(thing, "is not deploy/alerts/lethe.rules.yml")

@@ -168,7 +168,11 @@ TEST_F(LethedOperationTest, DashboardAlertsAndDocumentNameTheMetricsThatThereAre
   const std::string rules = ReadFile(LETHE_SOURCE_DIR "/deploy/alerts/lethe.rules.yml");
   const std::set<std::string> named = NamesIn(rules);
   EXPECT_GT(named.size(), 8u);
-  for (const std::string& name : named) EXPECT_THAT(metrics, Contains(Key(name)));
+  for (const std::string& name : named) {
+    // Those of workers are held against docs/jobs.md (tests/deploy), and that against a worker.
+    if (absl::StartsWith(name, "lethe_worker_")) continue;
+    EXPECT_THAT(metrics, Contains(Key(name)));
+  }
 }
 
 TEST_F(LethedOperationTest, NothingElseIsServedWhereMetricsAre) {
