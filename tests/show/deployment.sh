@@ -7,7 +7,8 @@
 #
 #   --image     also builds the image and tries it (deploy/image/build_test.sh: root, buildah, debootstrap, minutes)
 #   --schemas   also holds the manifests against the schemas of Kubernetes (tests/deploy/schemas.sh: npm, a network)
-#   LETHE_OLD_BIN   programs of another release, for the upgrade and the way back; without it both are the same
+#   LETHE_OLD_BIN   programs that write the format before (docs/upgrading.md, "How it is tested", has how to build them),
+#                   for the upgrade and the way back; without it both are the same
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD image= schemas=
@@ -15,7 +16,7 @@ for word in "$@"; do
   case "$word" in
     --image) image=yes ;;
     --schemas) schemas=yes ;;
-    *) sed -n '2,11s/^# \{0,1\}//p' tests/show/deployment.sh >&2; exit 2 ;;
+    *) sed -n '2,12s/^# \{0,1\}//p' tests/show/deployment.sh >&2; exit 2 ;;
   esac
 done
 new=$root/build/release/bin
@@ -36,10 +37,18 @@ cleanup() {
 trap cleanup EXIT
 field() { sed -nE 's/.*"'"$1"'": ?"?([^",}]*)"?.*/\1/p' | head -n 1; }
 lethe() { "$new/lethe" -q "$@"; }
-digest() { lethe memory describe visits -t "$1" -o json | field state_digest; }
+digest() { lethe memory describe "${2:-visits}" -t "$1" -o json | field state_digest; }
 make() { lethe tenant create "$1" >/dev/null && lethe memory create visits -t "$1" --gamma 0.7 --capacity 40 --key-dimension 2 --value-dimension 1 >/dev/null; }
 token() { printf '{"id":"visit-%d","subject":"subject-%d","key":[%d.%02d,%d.%02d],"value":[%d]}\n' "$1" $(($1 / 4)) \
   $(($1 * 7 % 5)) $(($1 * 37 % 100)) $(($1 * 3 % 4)) $(($1 * 61 % 100)) $(($1 % 9)); }
+
+# The format in a tenant's file, which is closed.
+format() { od -An -tu1 -j 60 -N 4 "$work/data/tenants/$1/tenant.db" | awk '{ print $4 }'; }
+encoded() { # TENANT: a memory with an encoder, and tokens in it: what only the format of today can hold
+  lethe memory create deep -t "$1" --encoder "$work/encoder.bin" --capacity 6 >/dev/null &&
+    head -n 40 "$work/tokens.ndjson" | lethe insert -t "$1" -m deep -f - --format ndjson >/dev/null
+}
+tar -xzOf tests/golden/stores/format-4.tar.gz ./encoder.bin >"$work/encoder.bin"
 
 # A server at one address whatever program it is, as a service has one.
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
@@ -60,6 +69,11 @@ tokens=6000
 for ((i = 1; i <= tokens; i++)); do token $i; done >"$work/tokens.ndjson"
 # A tenth of it is there before, for the erasures meanwhile.
 head -n 600 "$work/tokens.ndjson" | lethe insert -t clinic -m visits -f - --format ndjson -o json >"$work/first"
+make other
+head -n 100 "$work/tokens.ndjson" | lethe insert -t other -m visits -f - --format ndjson >/dev/null
+other=$(digest other)
+key=$(lethe tenant get clinic -o json | field verification_key)
+"$old/lethe" -q backup create --out "$work/before" >/dev/null
 # The stream is fed over some seconds, so that it is open at each stop.
 (tail -n +601 "$work/tokens.ndjson" | awk '{ print } NR % 300 == 0 { fflush(); system("sleep 0.5") }' |
   lethe --timeout 120s insert -t clinic -m visits -f - --format ndjson -o json >"$work/streamed" 2>"$work/stream-said") &
@@ -80,6 +94,8 @@ for programs in "$new" "$old" "$new"; do
   stop && orderly=$((orderly + 1))
   start "$programs"
 done
+# Its tenant takes the format of today meanwhile.
+kill -0 "$stream" 2>/dev/null && encoded clinic && raised=yes || raised=
 status=0
 wait "$stream" || status=$?
 wait "$forgets"
@@ -97,13 +113,45 @@ for set in margin error reserve; do held=$((held + $(lethe memory describe visit
 claim $holds "no acknowledged token lost, no erased one back" "$held tokens there" "$kept"
 make fresh
 lethe insert -t fresh -m visits -f "$work/kept.ndjson" --format ndjson >/dev/null
-[ "$(digest clinic)" = "$(digest fresh)" ] && holds=0 || holds=1
+encoded fresh
+[ "$(digest clinic)" = "$(digest fresh)" ] && [ "$(digest clinic deep)" = "$(digest fresh deep)" ] && holds=0 || holds=1
 claim $holds "the state, against a memory that was given the retained tokens alone" "$(digest clinic | cut -c 1-16)" "$(digest fresh | cut -c 1-16)"
-key=$(lethe tenant get clinic -o json | field verification_key)
 lethe export clinic --to "$work/export" >/dev/null
 "$new/lethe-verify" export "$work/export" --key "$key" -q >/dev/null 2>&1 && holds=0 || holds=1
 claim $holds "its log over all of it" "$(lethe tenant get clinic -o json | field certificate_count) certificates$([ $holds -eq 0 ] && echo ', verified')" "verified"
 stop
+[ "$raised" = yes ] && [ "$(format clinic) $(format other)" = "5 4" ] && holds=0 || holds=1
+claim $holds "the format of its file, raised under the stream by a memory with an encoder; of another tenant" \
+  "$(format clinic), $(format other)" "5, 4"
+
+# --- The way back from the format of today, as docs/upgrading.md has it.
+if [ "$old" != "$new" ]; then
+  before=$(sha256sum <"$work/data/tenants/clinic/tenant.db")
+  start "$old"
+  lethe memory describe visits -t clinic >/dev/null 2>&1 && refused=no || refused=yes
+  named=$(grep -o 'clinic/tenant.db: written by a newer release (format 5, this release knows up to 4)' "$work/log" | sort -u | wc -l)
+  [ $refused = yes ] && [ "$named" -eq 1 ] && [ "$(digest other)" = "$other" ] &&
+    [ "$before" = "$(sha256sum <"$work/data/tenants/clinic/tenant.db")" ] && holds=0 || holds=1
+  claim $holds "the older program with that tenant: refused, both numbers named, the file untouched, others served" \
+    "refused $refused, named: $([ "$named" -eq 1 ] && echo 'format 5, knows up to 4' || echo no)" "yes"
+  "$old/lethe" -q backup restore "$work/before/clinic" -o json >"$work/restored"
+  make compare
+  head -n 600 "$work/tokens.ndjson" | awk -F'"' 'NR == FNR { gone[$1]; next } !($8 in gone)' "$work/forgotten" - |
+    lethe insert -t compare -m visits -f - --format ndjson >/dev/null
+  rm -rf "$work/export"
+  lethe export clinic --to "$work/export" >/dev/null
+  "$old/lethe-verify" export "$work/export" --key "$key" -q >/dev/null 2>&1 && verified=yes || verified=no
+  wanted=$(digest compare)
+  went=$(digest clinic)
+  stop
+  start "$new"
+  [ -n "$wanted" ] && [ "$went" = "$wanted" ] && [ "$(digest clinic)" = "$wanted" ] && [ $verified = yes ] && holds=0 || holds=1
+  claim $holds "the backup from before, restored by the older program: its tokens without who was erased since, the log continued; and forth again" \
+    "$(field reapplied <"$work/restored") certificates put back, $(field removed <"$work/restored") tokens taken out again, digest ${went:0:16}, log verified $verified" "digest ${wanted:0:16}, yes"
+  stop
+else
+  echo "   no LETHE_OLD_BIN: what an older program says of the format of today, and the way back from it, is not shown"
+fi
 
 # --- A file of a newer format: refused, named, left as it is; everybody else is served.
 cp -r "$work/data" "$work/data.kept"
@@ -152,7 +200,7 @@ claim $holds "the stream goes on at the next start" "$held tokens" "4000"
 
 # --- Backup and the restore drill of docs/backups.md.
 mkdir "$work/backups"
-for tenant in clinic fresh drained; do lethe tenant get $tenant -o json | field verification_key; done >"$work/pinned"
+for tenant in "$work"/data/tenants/*/; do lethe tenant get "$(basename "$tenant")" -o json | field verification_key; done >"$work/pinned"
 LETHE_BIN=$new LETHE_KEY_FILE=$work/pinned bash deploy/backup.sh "$work/backups" 14 >"$work/said" && holds=0 || holds=1
 claim $holds "deploy/backup.sh" "$(sed -nE 's/.* holds (.*)/\1/p' "$work/said")" "exit status 0"
 lethe forget -t clinic -m visits --subject subject-9 --yes >/dev/null
@@ -211,7 +259,9 @@ else
   echo "   no strace or systemd-analyze here: what lethed.service refuses is not held against what lethed does"
 fi
 
-# --- Manifests, compose and units.
+# --- Alerts, manifests, compose and units.
+bash tests/deploy/promtool.sh >"$work/said" 2>&1 && holds=0 || { holds=1; tail -n 3 "$work/said" >&2; }
+claim $holds "deploy: alerts, by promtool" "$(tail -n 1 "$work/said" | sed 's/^[a-z]*: //')" "each comes when it should"
 for check in kubernetes host; do
   python3 "tests/deploy/check_$check.py" . "$new" >"$work/said" 2>&1 && holds=0 || holds=1
   claim $holds "deploy: $check" "$(tail -n 1 "$work/said" | sed 's/^[a-z]*: //')" "all hold, all planted faults seen"
