@@ -73,6 +73,21 @@ equal "the server's log" "$(lethe tenant get clinic -o json | field certificate_
 head -n 1 pinned >one
 status 1 drill --key-file one --work scratch
 said "FAILED: lab: its log verifies with no key"
+# Calls that fail after the restore: those tenants are not back, and the drill goes on.
+mkdir other_bin
+ln -s "$bin/lethed" "$bin/lethe-verify" other_bin
+cat >other_bin/lethe <<SCRIPT
+#!/usr/bin/env bash
+case " \$* " in
+  *" memory list -t clinic "* | *" verify lab visits "* | *" export lab "*) echo "lethe: error: refused" >&2; exit 78 ;;
+esac
+exec "$bin/lethe" "\$@"
+SCRIPT
+chmod 755 other_bin/lethe
+LETHE_BIN=$work/other_bin status 1 drill --key-file pinned --work scratch
+for what in "clinic: memories" "lab: visits" "lab: export"; do said "FAILED: $what: lethe: error: refused"; done
+said "0 of 2 tenants, 0 memories, 0 tokens"
+equal "what the drill leaves" "$(ls scratch)" ""
 lethed_stop || fail "lethed did not end by itself with status 0"
 
 # A byte of a backup, a lost vault, another signing key.
