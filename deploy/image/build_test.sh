@@ -3,7 +3,7 @@
 # system that cannot be written, as an ordinary user without capabilities, the main job of the quickstart, and
 # the server as the pod of deploy/kubernetes runs it, with volumes and secrets as a kubelet mounts them.
 #
-#   bash deploy/image/build_test.sh [--keep-base] [--built] [--twice]
+#   bash deploy/image/build_test.sh [--keep-base] [--built] [--twice] [--cuda]
 #
 # Needs Debian 12, root, a network to a mirror of Debian, 6 GB, and the packages buildah, debootstrap and python3-yaml.
 # Takes minutes where CCACHE_DIR (or ~/.cache/ccache) has what a build of this checkout left, half an hour where not; so it
@@ -12,17 +12,19 @@
 #   --keep-base   use the base of an earlier run, and the layers that were made on it
 #   --built       put the programs of build/release/bin into it, in place of compiling them there
 #   --twice       makes the image itself a second time, from the same programs, and compares every file
+#   --cuda        also makes the image with CUDA, by the nvcc of /usr/local/cuda, and asks its worker what it has
 #   LETHE_BASE    a base image that is there, instead of one made by debootstrap
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 root=$PWD
-keep= built= twice=
+keep= built= twice= cuda=
 for word in "$@"; do
   case "$word" in
     --keep-base) keep=yes ;;
     --built) built=yes ;;
     --twice) twice=yes ;;
-    *) sed -n '6,17s/^# \{0,1\}//p' deploy/image/build_test.sh >&2; exit 2 ;;
+    --cuda) cuda=yes ;;
+    *) sed -n '6,18s/^# \{0,1\}//p' deploy/image/build_test.sh >&2; exit 2 ;;
   esac
 done
 for program in buildah debootstrap unshare setpriv; do
@@ -73,16 +75,15 @@ fi
 
 step "Image"
 cache=${CCACHE_DIR:-$HOME/.cache/ccache}
+# Objects that a build of this checkout left are used, since the path in the image is the same.
+cached=()
+[ ! -d "$cache" ] || cached=(--volume "$cache:/ccache" --build-arg CCACHE_DIR=/ccache --build-arg "LANG=${LANG:-}")
 arguments=(--build-arg "BASE=$base" --build-arg "SOURCE=$root" --build-arg SOURCE_DATE_EPOCH="$(git log -1 --format=%ct 2>/dev/null || echo 0)"
   --build-arg REVISION="$(git rev-parse HEAD 2>/dev/null || echo unknown)")
-if [ -n "$built" ]; then
-  arguments+=(--volume "$root/build/release/bin:/built:ro" --build-arg BUILT=/built)
-elif [ -d "$cache" ]; then
-  # Objects that a build of this checkout left are used, since the path in the image is the same.
-  arguments+=(--volume "$cache:/ccache" --build-arg CCACHE_DIR=/ccache --build-arg "LANG=${LANG:-}")
-fi
+programs=("${cached[@]}")
+[ -z "$built" ] || programs=(--volume "$root/build/release/bin:/built:ro" --build-arg BUILT=/built)
 started=$SECONDS
-buildah bud --layers --format docker --pull-never "${arguments[@]}" -t localhost/lethe:test -f Dockerfile . >"$work/build.log" 2>&1 ||
+buildah bud --layers --format docker --pull-never "${arguments[@]}" "${programs[@]}" -t localhost/lethe:test -f Dockerfile . >"$work/build.log" 2>&1 ||
   { tail -n 30 "$work/build.log" >&2; echo "image: the build failed" >&2; exit 1; }
 printf 'built in %d s; compiler cache: %s\n' $((SECONDS - started)) \
   "$(grep -m 1 -E 'Hits:|cache hit rate' "$work/build.log" | xargs || true)"
@@ -131,7 +132,7 @@ if [ -n "$twice" ]; then
     cd "$1" && find . -xdev -printf '%p %m %U %G %y\n' | LC_ALL=C sort); }
   tree "$image" >"$work/tree"
   # Another label, so that nothing of the last stage is taken from before.
-  buildah bud --layers --format docker --pull-never "${arguments[@]}" --build-arg REVISION=again -t localhost/lethe:again \
+  buildah bud --layers --format docker --pull-never "${arguments[@]}" "${programs[@]}" --build-arg REVISION=again -t localhost/lethe:again \
     -f Dockerfile . >>"$work/build.log" 2>&1
   again=$(buildah from --pull-never localhost/lethe:again)
   tree "$(buildah mount "$again")" >"$work/tree.again"
@@ -300,6 +301,26 @@ claim $holds "SIGTERM" "status $(of_pod stopped) after $(of_pod stop_seconds) s"
 claim $holds "the state after the next start" "$(of_pod digest)" "equal"
 [ "$(of_pod drill)" = "1 of 1" ] && [ "$status" -eq 0 ] && holds=0 || holds=1
 claim $holds "the restore test's script" "$(of_pod drill) tenants back" "1 of 1"
+
+if [ -n "$cuda" ]; then
+  step "With CUDA"
+  [ -x /usr/local/cuda/bin/nvcc ] || { echo "image: --cuda needs /usr/local/cuda/bin/nvcc" >&2; exit 2; }
+  started=$SECONDS
+  buildah bud --layers --format docker --pull-never "${arguments[@]}" "${cached[@]}" --build-arg PRESET=cuda \
+    --volume "$(realpath /usr/local/cuda):/usr/local/cuda:ro" -t localhost/lethe-cuda:test -f Dockerfile . >"$work/cuda.log" 2>&1 ||
+    { tail -n 30 "$work/cuda.log" >&2; echo "image: the build with CUDA failed" >&2; exit 1; }
+  printf 'built in %d s\n' $((SECONDS - started))
+  buildah rm "$container" >/dev/null
+  container=$(buildah from --pull-never localhost/lethe-cuda:test)
+  image=$(buildah mount "$container")
+  echo "   $(du -sx --block-size=1 --apparent-size "$image" | awk '{ printf "%d", $1 / 1000000 }') MB unpacked, of it lethe-worker $(stat -c %s "$image/usr/bin/lethe-worker" | awk '{ printf "%.1f", $1 / 1e6 }') MB"
+  mkdir -p "$work/volumes"
+  # No device is seen in there: it must miss that, and neither a library nor the backend.
+  said=$(inside env CUDA_VISIBLE_DEVICES= timeout 10 lethe-worker --server 127.0.0.1:1 --backend auto 2>&1 |
+    grep -oE '"backend":"cpu","backend_reason":"no CUDA device' || true)
+  [ -n "$said" ] && holds=0 || holds=1
+  claim $holds "its worker with --backend auto, without a device" "${said:-nothing}" "the processor, for want of a device"
+fi
 
 echo "image: $short short"
 [ "$short" -eq 0 ]

@@ -15,6 +15,14 @@ if [ -z "$built" ]; then
   ccache --show-stats 2>/dev/null || true
   built=build/$preset/bin
 fi
+# A configuration that finds no nvcc which works goes on without it, and the image would be called what it is not.
+if [ "$preset" = cuda ]; then
+  said=$(CUDA_VISIBLE_DEVICES='' timeout 60 "$built/lethe-worker" --server 127.0.0.1:1 --backend cuda 2>&1 || true)
+  case "$said" in
+    *"no CUDA device"*) ;;
+    *) printf 'compile: PRESET=cuda, and the worker has no CUDA backend: %s\n' "$said" >&2; exit 1 ;;
+  esac
+fi
 for program in "${programs[@]}"; do install -D -s -m 755 "$built/$program" "$out/usr/bin/$program"; done
 # The same places as `cmake --install` has.
 install -D -m 755 -t "$out/usr/share/lethe/deploy" deploy/backup.sh deploy/restore_drill.sh
