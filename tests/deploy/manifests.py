@@ -419,6 +419,13 @@ class Checker:
             if calls and pod["metadata"]["labels"].get("lethe.caller") != "true":
                 self.fault(thing, "calls the server and has not the label lethe.caller that lets it")
 
+    def let_in(self, pod, port):
+        """Whether a policy opens the port of the pod to another namespace."""
+        return any(selects(policy["spec"]["podSelector"], pod["metadata"]["labels"]) and
+                   any("namespaceSelector" in peer for peer in rule.get("from", [])) and
+                   any(allowed["port"] == port for allowed in rule.get("ports", []))
+                   for policy in self.of("NetworkPolicy") for rule in policy["spec"].get("ingress", []))
+
     def monitoring(self):
         known = self.facts["metrics"]
         for thing in self.of("ServiceMonitor"):
@@ -426,8 +433,13 @@ class Checker:
             if not services:
                 self.fault(thing, "selects no service")
             for endpoint in thing["spec"]["endpoints"]:
-                if not any(endpoint["port"] == port["name"] for s in services for port in s["spec"]["ports"]):
+                ports = [(s, port) for s in services for port in s["spec"]["ports"] if endpoint["port"] == port["name"]]
+                if not ports:
                     self.fault(thing, f"no service has a port {endpoint['port']}")
+                for service, port in ports:
+                    pods = [pod for _, pod in self.pods if selects(service["spec"]["selector"], pod["metadata"]["labels"])]
+                    if not all(self.let_in(pod, port["targetPort"]) for pod in pods):
+                        self.fault(thing, "no NetworkPolicy lets others in to its pods")
         watched = self.of("PodMonitor")
         for thing in watched:
             pods = [pod for _, pod in self.pods if selects(thing["spec"]["selector"], pod["metadata"]["labels"])]
@@ -438,6 +450,8 @@ class Checker:
                 for endpoint in thing["spec"]["podMetricsEndpoints"]:
                     if endpoint["port"] not in names:
                         self.fault(thing, f"a selected pod has no port {endpoint['port']}")
+                    elif not self.let_in(pod, endpoint["port"]):
+                        self.fault(thing, f"no NetworkPolicy lets others in to {pod['metadata']['labels']}")
         for thing, pod in self.pods:
             names = {port["name"] for c in pod["spec"]["containers"] for port in c.get("ports", [])}
             labels = pod["metadata"]["labels"]
