@@ -48,7 +48,8 @@ trap 'rm -rf "$scratch"' EXIT
 [ -n "$out" ] || out=$scratch/out
 [ -n "$dry" ] || mkdir -p "$out"
 
-# run NAME LIMIT COMMAND...: its output to $out/NAME; 124 when it took longer than LIMIT, or than what is left.
+# run NAME LIMIT COMMAND...: its output to $out/NAME; 124 when it took longer than LIMIT, or than what is left. What
+# then does not end by itself, as where it waits for a device, is killed after five seconds more.
 run() {
   local name=$1 limit=$2
   shift 2
@@ -61,7 +62,10 @@ run() {
   [ "$(left)" -gt 5 ] || { echo "no time left of 8 minutes" >"$out/$name"; return 124; }
   [ "$limit" -le "$(left)" ] || limit=$(left)
   local status=0
-  timeout "$limit" "$@" >"$out/$name" 2>&1 || status=$?
+  # What bash says of a program that was killed is not for the reader.
+  { timeout -v -k 5 "$limit" "$@" >"$out/$name" 2>&1 || status=$?; } 2>/dev/null
+  # 137: killed by timeout, which says so and ends with it, or by somebody else.
+  if [ "$status" -eq 137 ] && grep -q 'timeout: sending signal KILL' "$out/$name"; then status=124; fi
   return "$status"
 }
 last() { tail -n 1 "$out/$1" | cut -c1-200; }

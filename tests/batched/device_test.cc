@@ -123,6 +123,8 @@ TEST_F(Emulation, NoLaneReadsWhatAnotherWrites) {
       EmulationOptions options;
       options.order = order;
       options.checked = true;
+      // A block has all problems of a batch, one after another.
+      options.resident = 1;
       ASSERT_TRUE(All<T>(options) == expected) << static_cast<int>(order);
       ASSERT_EQ(state_.fault, "") << static_cast<int>(order);
     }
@@ -195,6 +197,25 @@ TEST_F(Emulation, LongBatchesAreCut) {
   }
 }
 
+// Solve wants scratch for K, Backward more for its arrays: in turns they find the memory of the
+// first round, and of a smaller batch less is wanted.
+TEST_F(Emulation, MemoryGrowsAndStays) {
+  const auto batch = RandomBatch<double>(StandardRegimes(5)[3], 50, 20, 5, 0.4, 1e-3, 3);
+  const auto backend = MakeEmulatedBackend({}, &state_);
+  const Answer<double> expected = Solve(*backend, batch.view());
+  const size_t allocations = state_.allocations;
+  EXPECT_GE(allocations, 4);  // host and device, two queues
+  const auto fewer = RandomBatch<double>(StandardRegimes(5)[3], 20, 20, 5, 0.4, 1e-3, 3);
+  for (int round = 0; round < 3; ++round) {
+    Solve(*backend, fewer.view());
+    ASSERT_TRUE(Solve(*backend, batch.view()) == expected);
+  }
+  EXPECT_EQ(state_.allocations, allocations);
+  const auto more = RandomBatch<double>(StandardRegimes(5)[3], 200, 20, 5, 0.4, 1e-3, 3);
+  Solve(*backend, more.view());
+  EXPECT_GT(state_.allocations, allocations);
+}
+
 TEST_F(Emulation, WhatDoesNotFitIsToldWithTheField) {
   EmulationOptions options;
   options.memory = 5000;
@@ -237,7 +258,46 @@ TEST_F(Emulation, ErrorsOfTheDeviceComeOutAndResultsStay) {
     ASSERT_EQ(gradients.box, std::vector<double>{7});
     state.fail_from = SIZE_MAX;
     ASSERT_TRUE(Solve(*backend, batch.view()) == expected) << fail;
+    ASSERT_EQ(state.fault, "") << fail;
   }
+}
+
+// A problem begins at the barrier that the one before it ended at, and with nothing of its.
+TEST(EmulatedChecks, SeeWhatTwoProblemsOfABlockDoToEachOther) {
+  const BlockLayout layout = PlanBlock(40, 3, sizeof(double), 0, 64 * 1024);
+  const auto fault_of = [&](auto&& first, auto&& second) {
+    EmulatedMemory memory(layout.shared_bytes, layout.scratch_bytes, true);
+    std::vector<std::byte> scratch(layout.scratch_bytes);
+    for (const bool begin : {true, false}) {
+      EmulatedBlock<true> block(layout, LaneOrder::kForward, scratch.data(), &memory);
+      const auto array = block.Shared<double>(0, 40);
+      begin ? first(block, array) : second(block, array);
+    }
+    return memory.fault();
+  };
+  const auto write = [](auto& block, auto& array) {
+    block.Ahead(0, 40, [&](uint32_t i) { array[i] = 1.0; });
+  };
+  const auto write_turned = [](auto& block, auto& array) {
+    block.Ahead(0, 40, [&](uint32_t i) { array[39 - i] = 1.0; });
+  };
+  const auto with_barrier = [&](auto& block, auto& array) {
+    write(block, array);
+    block.Barrier();
+  };
+  const auto read = [](auto& block, auto& array) {
+    SumOver<double>(block, 40, [&](uint32_t i) { return array[i] * 1.0; });
+  };
+  EXPECT_EQ(fault_of(with_barrier, write_turned), "");
+  EXPECT_THAT(fault_of(write, write_turned), HasSubstr("written by two lanes"));
+  EXPECT_THAT(fault_of(with_barrier, read), HasSubstr("read before it was written"));
+  EXPECT_THAT(fault_of(
+                  [&](auto& block, auto& array) {
+                    with_barrier(block, array);
+                    block.Ahead(0, 1, [&](uint32_t) { EXPECT_EQ(array[5] * 1.0, 1.0); });
+                  },
+                  write),
+              HasSubstr("written while another lane reads"));
 }
 
 // The checks of the emulation see what they are for.

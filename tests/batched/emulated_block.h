@@ -33,8 +33,11 @@ class EmulatedMemory {
   std::byte* shared() { return shared_.data(); }
   size_t shared_bytes() const { return shared_bytes_; }
 
-  // One problem is over; what it left means nothing to the next.
-  void Forget() { std::fill(marks_.begin(), marks_.end(), Mark{}); }
+  // One problem is over; what it left means nothing to the next. But who read and wrote since the
+  // last barrier still counts: lanes may be in two problems at once.
+  void Forget() {
+    for (Mark& mark : marks_) mark.means = false;
+  }
 
   static constexpr int32_t kUniform = -1;
   int32_t lane = kUniform;  // whose body runs
@@ -51,7 +54,7 @@ class EmulatedMemory {
 
   void Read(size_t at) {
     Mark& mark = marks_[at];
-    if (mark.written == 0) return Fault("read before it was written");
+    if (!mark.means) return Fault("read before it was written");
     if (mark.written == epoch && mark.writer != lane) Fault("read while another lane writes");
     if (mark.read == epoch && mark.reader != lane) {
       mark.reader = kMany;
@@ -67,6 +70,7 @@ class EmulatedMemory {
     if (mark.read == epoch && mark.reader != lane) Fault("written while another lane reads");
     mark.written = epoch;
     mark.writer = lane;
+    mark.means = true;
   }
 
  private:
@@ -74,6 +78,7 @@ class EmulatedMemory {
   struct Mark {
     uint32_t written = 0, read = 0;  // when last, 0 for never
     int32_t writer = kUniform, reader = kUniform;
+    bool means = false;  // written for this problem
   };
 
   std::vector<std::byte> shared_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -11,42 +13,63 @@
 #include "core/batched/cuda/block_problem.h"
 #include "core/batched/cuda/device.h"
 #include "core/batched/cuda/device_backend.h"
+#include "core/batched/cuda/stretch.h"
 
 namespace lethe::batched {
 namespace {
 
 constexpr std::byte kGarbage{0xa5};
+constexpr std::align_val_t kBoundary{256};
 
+struct CountedMemory {
+  EmulationState* state;
+
+  absl::Status Allocate(size_t bytes, std::byte** memory) {
+    ++state->allocations;
+    *memory = new (kBoundary) std::byte[bytes];
+    return absl::OkStatus();
+  }
+  void Release(std::byte* memory) { operator delete[](memory, kBoundary); }
+};
+
+// Does nothing until somebody waits, as late as a device may: what was not waited for is not there.
 class EmulatedQueue : public DeviceQueue {
  public:
   EmulatedQueue(const EmulationOptions& options, Team& team, EmulationState* state)
-      : options_(options), team_(team), state_(state) {}
+      : options_(options),
+        team_(team),
+        state_(state),
+        host_(CountedMemory{state}),
+        device_(CountedMemory{state}) {}
 
-  absl::Status Reserve(size_t bytes, size_t scratch) override {
+  absl::Status Reserve(size_t host, size_t device) override {
     if (absl::Status status = Call("no memory"); !status.ok()) return status;
-    state_->most_reserved = std::max(state_->most_reserved, bytes + scratch);
-    // Contents are lost indeed.
-    host_.assign(bytes, kGarbage);
-    device_.assign(bytes, kGarbage);
-    scratch_.assign(scratch, kGarbage);
+    if (!under_way_.empty()) Fault("memory is asked for while work is under way");
+    state_->most_reserved = std::max(state_->most_reserved, device);
+    host_bytes_ = host;
+    device_bytes_ = device;
+    for (auto [stretch, bytes] : {std::pair(&host_, host), std::pair(&device_, device)}) {
+      if (absl::Status status = stretch->Reserve(bytes); !status.ok()) return status;
+      // Contents are lost indeed.
+      std::fill_n(stretch->first(), bytes, kGarbage);
+    }
     return absl::OkStatus();
   }
-  std::byte* host() override { return host_.data(); }
-  std::byte* device() override { return device_.data(); }
-  std::byte* scratch() override { return scratch_.data(); }
+  std::byte* host() override { return host_.first(); }
+  std::byte* device() override { return device_.first(); }
 
   absl::Status ToDevice(size_t at, size_t bytes) override {
     if (absl::Status status = Call("copy"); !status.ok()) return status;
-    LETHE_CHECK(at + bytes <= host_.size());
-    std::memcpy(device_.data() + at, host_.data() + at, bytes);
-    // The caller may fill the host's side anew only once it has waited.
+    LETHE_CHECK(at + bytes <= std::min(host_bytes_, device_bytes_));
+    under_way_.push_back([=, this] { std::memcpy(device() + at, host() + at, bytes); });
     return absl::OkStatus();
   }
   absl::Status FromDevice(size_t at, size_t bytes) override {
     if (absl::Status status = Call("copy"); !status.ok()) return status;
-    LETHE_CHECK(at + bytes <= host_.size());
-    from_ = at;
-    count_ = bytes;
+    LETHE_CHECK(at + bytes <= std::min(host_bytes_, device_bytes_));
+    // Whatever stood there is as good as overwritten.
+    std::fill_n(host() + at, bytes, kGarbage);
+    under_way_.push_back([=, this] { std::memcpy(host() + at, device() + at, bytes); });
     return absl::OkStatus();
   }
   absl::Status Solve(const SolveArguments<float>& arguments) override { return Launch(arguments); }
@@ -58,16 +81,23 @@ class EmulatedQueue : public DeviceQueue {
     return Launch(arguments);
   }
   absl::Status Wait() override {
-    if (absl::Status status = Call("wait"); !status.ok()) return status;
-    // Not before: what is copied back is not there until somebody has waited.
-    std::memcpy(host_.data() + from_, device_.data() + from_, count_);
-    return absl::OkStatus();
+    const absl::Status status = Call("wait");
+    // After an error nothing is under way either.
+    if (status.ok()) {
+      for (const std::function<void()>& work : under_way_) work();
+    }
+    under_way_.clear();
+    return status;
   }
 
  private:
   absl::Status Call(const char* what) {
     if (state_->calls++ < state_->fail_from) return absl::OkStatus();
     return absl::InternalError(std::string("emulated: ") + what);
+  }
+  void Fault(const std::string& what) {
+    MutexLock lock(mutex_);
+    if (state_->fault.empty()) state_->fault = what;
   }
 
   template <typename Block, typename T>
@@ -93,9 +123,12 @@ class EmulatedQueue : public DeviceQueue {
     ++state_->launches;
     const auto& problems = arguments.problems;
     LETHE_CHECK(problems.layout.shared_bytes <= options_.shared_bytes);
-    LETHE_CHECK(problems.blocks * problems.layout.scratch_bytes <= scratch_.size());
-    team_.Run(problems.blocks, 1, [&](size_t, size_t first, size_t last) {
-      for (size_t index = first; index < last; ++index) RunBlock(arguments, index);
+    LETHE_CHECK(problems.scratch + problems.blocks * problems.layout.scratch_bytes <=
+                device() + device_bytes_);
+    under_way_.push_back([=, this] {
+      team_.Run(arguments.problems.blocks, 1, [&](size_t, size_t first, size_t last) {
+        for (size_t index = first; index < last; ++index) RunBlock(arguments, index);
+      });
     });
     return absl::OkStatus();
   }
@@ -116,18 +149,17 @@ class EmulatedQueue : public DeviceQueue {
         Run(block, arguments, b);
       }
     }
-    if (memory.fault().empty()) return;
-    MutexLock lock(mutex_);
-    if (state_->fault.empty()) state_->fault = memory.fault();
+    if (!memory.fault().empty()) Fault(memory.fault());
   }
 
   const EmulationOptions options_;
   Team& team_;
   EmulationState* const state_;
   Mutex mutex_;
-  std::vector<std::byte> host_, device_, scratch_;
-  size_t from_ = 0;
-  size_t count_ = 0;
+  Stretch<CountedMemory> host_, device_;
+  size_t host_bytes_ = 0;
+  size_t device_bytes_ = 0;
+  std::vector<std::function<void()>> under_way_;
 };
 
 class EmulatedDevice : public Device {

@@ -25,9 +25,10 @@ struct EmulationOptions {
 
 // What a test reads and sets while its device works. Not for two threads at once.
 struct EmulationState {
-  std::string fault;  // of the checks, the first
+  std::string fault;  // of the checks and of the queues, the first
   size_t launches = 0;
-  size_t most_reserved = 0;  // bytes of a queue
+  size_t most_reserved = 0;  // bytes of a queue on the device
+  size_t allocations = 0;    // of memory, on either side
   // The device's call of this number (from 0) fails, as do all after it until this is changed.
   size_t fail_from = SIZE_MAX;
   size_t calls = 0;

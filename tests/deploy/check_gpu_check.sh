@@ -78,6 +78,25 @@ exit 9
 TOOL
 check 1 --no-build
 says '^short cuda: compute-sanitizer, memcheck: ERROR SUMMARY: 3 errors'
+# What takes too long is not done in its time, also where it has to be killed; what somebody else kills is short.
+tool tools/timeout <<'TOOL'
+[ "$1 $2 $3" = "-v -k 5" ] || { echo "timeout is told: $*"; exit 125; }
+shift 4
+case "$1" in
+  *compute-sanitizer) exec /usr/bin/timeout -v -k 0.2 0.2 "$@" ;;
+  *) exec "$@" ;;
+esac
+TOOL
+tool tools/compute-sanitizer <<'TOOL'
+trap '' TERM
+while :; do sleep 0.05; done
+TOOL
+check 0 --no-build
+says '^none cuda: compute-sanitizer, memcheck: not done in its time'
+tool tools/compute-sanitizer <<<'kill -9 $$'
+check 1 --no-build
+says '^short cuda: compute-sanitizer, memcheck: '
+rm "$work/tools/timeout"
 tool tools/compute-sanitizer <<<'true'
 tool bin/lethe-bench <<<'echo "cuda: no memory"; exit 1'
 check 1 --no-build

@@ -10,10 +10,10 @@
 
 namespace lethe::batched {
 
-// The batch, as in problem.h; null where it has none of these.
+// The arrays of problem.h, for the problems of this part; null is an array that the batch has not.
 template <typename T>
 struct DeviceProblems {
-  size_t count = 0;
+  size_t count = 0;  // problems
   BlockLayout layout;
   KernelForm kernel;
   const T* matrices = nullptr;
@@ -21,12 +21,12 @@ struct DeviceProblems {
   const T* parameter = nullptr;
   const T* box = nullptr;
   const T* ridge = nullptr;
-  // One a problem, and not one for all.
+  // The array has a number for each problem; otherwise one for all.
   bool parameter_each = false;
   bool box_each = false;
   bool ridge_each = false;
 
-  uint32_t blocks = 0;
+  uint32_t blocks = 0;           // that are launched; block i has problems i, i + blocks, ...
   std::byte* scratch = nullptr;  // blocks x layout.scratch_bytes
 };
 
@@ -34,15 +34,16 @@ template <typename T>
 struct SolveArguments {
   DeviceProblems<T> problems;
   Options options;
-  const T* start = nullptr;
-  const uint8_t* previous_labels = nullptr;
+  const T* start = nullptr;                  // null: none to start from
+  const uint8_t* previous_labels = nullptr;  // null: no churn is counted
 
+  // Results, as in Solution.
   T* weights = nullptr;
   uint8_t* labels = nullptr;
   T* threshold_low = nullptr;
   T* threshold_high = nullptr;
   T* gap = nullptr;
-  uint8_t* outcome = nullptr;
+  uint8_t* outcome = nullptr;  // Outcome
   int32_t* iterations = nullptr;
   int32_t* rounds = nullptr;
   int32_t* churn = nullptr;  // null without previous labels
@@ -51,18 +52,22 @@ struct SolveArguments {
 template <typename T>
 struct BackwardArguments {
   DeviceProblems<T> problems;
+  // The solution.
   const T* weights = nullptr;
   const uint8_t* labels = nullptr;
-  const uint8_t* outcome = nullptr;
+  const uint8_t* outcome = nullptr;  // Outcome
+  // dL/da and dL/dmu.
   const T* weights_bar = nullptr;
-  const T* threshold_bar = nullptr;  // may be null
+  const T* threshold_bar = nullptr;  // null: 0
 
-  T* matrices_bar = nullptr;  // one of the two is null
+  // Results, as in Gradients: of matrices where the batch has these, else of points and parameter;
+  // the others are null.
+  T* matrices_bar = nullptr;
   T* points_bar = nullptr;
   T* parameter_bar = nullptr;
   T* box_bar = nullptr;
   T* ridge_bar = nullptr;
-  uint8_t* gradient_outcome = nullptr;
+  uint8_t* gradient_outcome = nullptr;  // GradientOutcome
 };
 
 }  // namespace lethe::batched

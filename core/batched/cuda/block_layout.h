@@ -11,8 +11,8 @@ struct BlockLayout {
   uint32_t n = 0;
   uint32_t dimension = 0;
   uint32_t lanes = 0;  // n, up to a whole number of warps
-  uint32_t rows =
-      0;  // entries of a vector: n, up to a multiple of 8; 0 from n on where that counts
+  // Entries of a vector: n, up to a multiple of 8; 0 from n on where that counts.
+  uint32_t rows = 0;
   // FISTA has a row of K in so many registers of a lane; 0: reads it where it is stored.
   uint32_t row_registers = 0;
   bool matrix_shared = false;

@@ -5,8 +5,10 @@
 // build, whatever else is in the batch and however the batch is cut: sums run over fixed trees, and
 // nothing is added by atomics. Other devices and the CPU backend agree within the gap, not in bits.
 //
-// Memory: at most kMemory bytes on the device and as many pinned in the process, twice, whatever
-// the batch is; longer batches are cut, and one part is copied while the one before is computed.
+// Memory, whatever the batch is: two queues, each with at most 256 MiB on the device (or a quarter
+// of what was free there at the start) and at most as many pinned in the process, which grow to
+// what the largest call wanted and stay. Longer batches are cut, and one part is copied while the
+// one before is computed.
 //
 // Errors, beside those of backend.h: RESOURCE_EXHAUSTED where the device has no memory, INTERNAL
 // for its other failures, with the call and the device's message. Results are then untouched.

@@ -12,11 +12,12 @@
 #include "core/batched/cuda/device.h"
 #include "core/batched/cuda/device_backend.h"
 #include "core/batched/cuda/kernels.h"
+#include "core/batched/cuda/stretch.h"
 
 namespace lethe::batched {
 namespace {
 
-// Of a queue: enough to keep a device busy while the other queue copies.
+// Of a queue, on the device: enough to keep it busy while the other queue copies.
 constexpr size_t kMemory = size_t{256} << 20;
 
 absl::Status StatusOf(cudaError_t error, absl::string_view call) {
@@ -30,6 +31,21 @@ absl::Status StatusOf(cudaError_t error, absl::string_view call) {
 
 #define LETHE_CUDA(call, ...) LETHE_RETURN_IF_ERROR(StatusOf(call(__VA_ARGS__), #call))
 
+struct DeviceMemory {
+  absl::Status Allocate(size_t bytes, std::byte** memory) {
+    LETHE_CUDA(cudaMalloc, memory, bytes);
+    return absl::OkStatus();
+  }
+  void Release(std::byte* memory) { cudaFree(memory); }
+};
+struct PinnedMemory {
+  absl::Status Allocate(size_t bytes, std::byte** memory) {
+    LETHE_CUDA(cudaMallocHost, memory, bytes);
+    return absl::OkStatus();
+  }
+  void Release(std::byte* memory) { cudaFreeHost(memory); }
+};
+
 class CudaQueue : public DeviceQueue {
  public:
   explicit CudaQueue(int device) : device_index_(device) {}
@@ -38,7 +54,6 @@ class CudaQueue : public DeviceQueue {
       cudaStreamSynchronize(stream_);
       cudaStreamDestroy(stream_);
     }
-    Release();
   }
 
   absl::Status Start() {
@@ -47,23 +62,18 @@ class CudaQueue : public DeviceQueue {
     return absl::OkStatus();
   }
 
-  absl::Status Reserve(size_t bytes, size_t scratch) override {
+  absl::Status Reserve(size_t host, size_t device) override {
     // Every call may come from another thread, and the device is the thread's.
     LETHE_CUDA(cudaSetDevice, device_index_);
-    if (bytes <= bytes_ && scratch <= scratch_bytes_) return absl::OkStatus();
-    Release();
-    LETHE_CUDA(cudaMalloc, &device_, bytes);
+    LETHE_RETURN_IF_ERROR(host_.Reserve(host));
+    if (device <= device_.bytes()) return absl::OkStatus();
+    LETHE_RETURN_IF_ERROR(device_.Reserve(device));
     // What lies between the arrays is copied back too; so initcheck has nothing to say of it.
-    LETHE_CUDA(cudaMemsetAsync, device_, 0, bytes, stream_);
-    LETHE_CUDA(cudaMallocHost, &host_, bytes);
-    bytes_ = bytes;
-    if (scratch > 0) LETHE_CUDA(cudaMalloc, &scratch_, scratch);
-    scratch_bytes_ = scratch;
+    LETHE_CUDA(cudaMemsetAsync, device_.first(), 0, device, stream_);
     return absl::OkStatus();
   }
-  std::byte* host() override { return static_cast<std::byte*>(host_); }
-  std::byte* device() override { return static_cast<std::byte*>(device_); }
-  std::byte* scratch() override { return static_cast<std::byte*>(scratch_); }
+  std::byte* host() override { return host_.first(); }
+  std::byte* device() override { return device_.first(); }
 
   absl::Status ToDevice(size_t at, size_t bytes) override {
     return Copy(device() + at, host() + at, bytes, cudaMemcpyHostToDevice);
@@ -103,21 +113,10 @@ class CudaQueue : public DeviceQueue {
     return absl::OkStatus();
   }
 
-  void Release() {
-    cudaFree(device_);
-    cudaFreeHost(host_);
-    cudaFree(scratch_);
-    device_ = host_ = scratch_ = nullptr;
-    bytes_ = scratch_bytes_ = 0;
-  }
-
   const int device_index_;
   cudaStream_t stream_ = nullptr;
-  void* device_ = nullptr;
-  void* host_ = nullptr;
-  void* scratch_ = nullptr;
-  size_t bytes_ = 0;
-  size_t scratch_bytes_ = 0;
+  Stretch<DeviceMemory> device_;
+  Stretch<PinnedMemory> host_;
 };
 
 class CudaDevice : public Device {
@@ -127,11 +126,13 @@ class CudaDevice : public Device {
 
   std::string name() const override { return "cuda"; }
   std::string description() const override {
-    int driver = 0;
-    cudaDriverGetVersion(&driver);
+    // The newest CUDA that the driver serves, not the driver's own version.
+    int serves = 0;
+    cudaDriverGetVersion(&serves);
     return absl::StrCat("cuda, ", properties_.name, ", compute capability ", properties_.major, ".",
                         properties_.minor, ", ", properties_.multiProcessorCount,
-                        " multiprocessors, driver ", driver / 1000, ".", driver % 1000 / 10);
+                        " multiprocessors, driver for CUDA ", serves / 1000, ".",
+                        serves % 1000 / 10);
   }
   size_t shared_bytes() const override {
     // The kernels have some of their own.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -78,9 +80,10 @@ struct Part {
   size_t count = 0;
 };
 
+// Null where the field has nothing.
 template <typename T>
 T* At(std::byte* memory, const Field* field) {
-  return reinterpret_cast<T*>(memory + field->at);
+  return field->BytesOf(1) == 0 ? nullptr : reinterpret_cast<T*>(memory + field->at);
 }
 
 template <typename T>
@@ -91,13 +94,45 @@ void Fill(std::span<const T> from, const Part& part, const Field* field, std::by
   std::memcpy(host + field->at, from.data() + first, bytes);
 }
 
-template <typename T>
-void Collect(const Part& part, const Field* field, const std::byte* host, std::vector<T>& to) {
-  const size_t bytes = field->BytesOf(part.count);
-  if (bytes == 0) return;
-  std::memcpy(reinterpret_cast<std::byte*>(to.data()) + part.first * field->each, host + field->at,
-              bytes);
-}
+// What a launch gives, each named once: where it goes, and which of the arguments says where the
+// kernel leaves it.
+template <typename Arguments>
+class ResultFields {
+ public:
+  ResultFields(size_t problems, Fields& fields) : problems_(problems), fields_(fields) {}
+
+  // `to` gets so many entries a problem and must outlive this as it is; 0: it is empty, and the
+  // argument null. OnDevice is V, or the bytes of an enumeration.
+  template <typename V, typename OnDevice>
+  void Add(size_t entries, OnDevice* Arguments::*argument, std::vector<V>* to) {
+    static_assert(sizeof(V) == sizeof(OnDevice) && std::is_trivially_copyable_v<V>);
+    to->resize(problems_ * entries);
+    const Field* const field = fields_.Each(entries * sizeof(V));
+    results_.push_back({field, reinterpret_cast<std::byte*>(to->data()),
+                        [argument, field](std::byte* device, Arguments* arguments) {
+                          arguments->*argument = At<OnDevice>(device, field);
+                        }});
+  }
+  void SetPlaces(std::byte* device, Arguments* arguments) const {
+    for (const Result& result : results_) result.set_place(device, arguments);
+  }
+  void Collect(const Part& part, const std::byte* host) const {
+    for (const auto& [field, to, set_place] : results_) {
+      const size_t bytes = field->BytesOf(part.count);
+      if (bytes > 0) std::memcpy(to + part.first * field->each, host + field->at, bytes);
+    }
+  }
+
+ private:
+  struct Result {
+    const Field* field;
+    std::byte* to;
+    std::function<void(std::byte*, Arguments*)> set_place;
+  };
+  const size_t problems_;
+  Fields& fields_;
+  std::vector<Result> results_;
+};
 
 // Fields and arguments that Solve and Backward share.
 template <typename T>
@@ -180,8 +215,8 @@ class DeviceBackend : public Backend {
     BlockLayout layout;
     size_t problems = 0;  // of a part, but for the last
     size_t input = 0;     // bytes
-    size_t bytes = 0;
-    size_t scratch = 0;
+    size_t bytes = 0;     // of a part, on either side
+    size_t scratch = 0;   // on the device, behind them
     uint32_t blocks = 0;
   };
 
@@ -225,24 +260,24 @@ class DeviceBackend : public Backend {
     return cut;
   }
 
-  // fill(part, host), launch(part, queue) and collect(part, host) for every part in turn.
-  template <typename FillPart, typename Launch, typename CollectPart>
+  // fill(part, host), launch(part, queue) and results.Collect(part, host) for every part in turn.
+  template <typename FillPart, typename Launch, typename Results>
   absl::Status InParts(size_t problems,
                        const Cut& cut,
                        const FillPart& fill,
                        const Launch& launch,
-                       const CollectPart& collect) {
+                       const Results& results) {
     Part pending[kQueues];
     const auto finish = [&](size_t which) {
       if (pending[which].count == 0) return absl::OkStatus();
       LETHE_RETURN_IF_ERROR(queues_[which]->Wait());
-      collect(pending[which], queues_[which]->host());
+      results.Collect(pending[which], queues_[which]->host());
       pending[which].count = 0;
       return absl::OkStatus();
     };
     const auto start = [&](size_t which, const Part& part) {
       DeviceQueue& queue = *queues_[which];
-      LETHE_RETURN_IF_ERROR(queue.Reserve(cut.bytes, cut.scratch));
+      LETHE_RETURN_IF_ERROR(queue.Reserve(cut.bytes, cut.bytes + cut.scratch));
       fill(part, queue.host());
       pending[which] = part;
       LETHE_RETURN_IF_ERROR(queue.ToDevice(0, cut.input));
@@ -272,7 +307,7 @@ class DeviceBackend : public Backend {
   static void SetPlace(const Cut& cut, DeviceQueue& queue, DeviceProblems<T>* problems) {
     problems->layout = cut.layout;
     problems->blocks = cut.blocks;
-    problems->scratch = queue.scratch();
+    problems->scratch = queue.device() + cut.bytes;
   }
 
   template <typename T>
@@ -280,33 +315,24 @@ class DeviceBackend : public Backend {
     LETHE_RETURN_IF_ERROR(Validate(batch, options));
     const size_t n = batch.n;
     const size_t problems = batch.problems;
-    const bool warm = !batch.start.empty();
-    const bool counted = !batch.previous_labels.empty();
+    Fields fields;
+    const ProblemFields<T> inputs(batch, fields);
+    const Field* const start = fields.Each(batch.start.empty() ? 0 : n * sizeof(T));
+    const Field* const previous = fields.Each(batch.previous_labels.empty() ? 0 : n);
+    fields.InputsEnd();
+    using Arguments = SolveArguments<T>;
     Solution<T> result;
-    result.weights.resize(problems * n);
-    result.labels.resize(problems * n);
-    result.threshold_low.resize(problems);
-    result.threshold_high.resize(problems);
-    result.gap.resize(problems);
-    result.outcome.resize(problems);
-    result.iterations.resize(problems);
-    result.rounds.resize(problems);
-    result.churn.resize(counted ? problems : 0);
+    ResultFields<Arguments> results(problems, fields);
+    results.Add(n, &Arguments::weights, &result.weights);
+    results.Add(n, &Arguments::labels, &result.labels);
+    results.Add(1, &Arguments::threshold_low, &result.threshold_low);
+    results.Add(1, &Arguments::threshold_high, &result.threshold_high);
+    results.Add(1, &Arguments::gap, &result.gap);
+    results.Add(1, &Arguments::outcome, &result.outcome);
+    results.Add(1, &Arguments::iterations, &result.iterations);
+    results.Add(1, &Arguments::rounds, &result.rounds);
+    results.Add(batch.previous_labels.empty() ? 0 : 1, &Arguments::churn, &result.churn);
     if (problems > 0) {
-      Fields fields;
-      const ProblemFields<T> inputs(batch, fields);
-      const Field* const start = fields.Each(warm ? n * sizeof(T) : 0);
-      const Field* const previous = fields.Each(counted ? n : 0);
-      fields.InputsEnd();
-      const Field* const weights = fields.Each(n * sizeof(T));
-      const Field* const labels = fields.Each(n);
-      const Field* const low = fields.Each(sizeof(T));
-      const Field* const high = fields.Each(sizeof(T));
-      const Field* const gap = fields.Each(sizeof(T));
-      const Field* const outcome = fields.Each(1);
-      const Field* const iterations = fields.Each(sizeof(int32_t));
-      const Field* const rounds = fields.Each(sizeof(int32_t));
-      const Field* const churn = fields.Each(counted ? sizeof(int32_t) : 0);
       LETHE_ASSIGN_OR_RETURN(const Cut cut, CutOf(DeviceKernel::kSolve, batch, fields));
       LETHE_RETURN_IF_ERROR(InParts(
           problems, cut,
@@ -317,34 +343,16 @@ class DeviceBackend : public Backend {
           },
           [&](const Part& part, DeviceQueue& queue) {
             std::byte* const device = queue.device();
-            SolveArguments<T> arguments;
+            Arguments arguments;
             arguments.problems = inputs.Arguments(part, device);
             SetPlace(cut, queue, &arguments.problems);
             arguments.options = options;
-            if (warm) arguments.start = At<T>(device, start);
-            if (counted) arguments.previous_labels = At<uint8_t>(device, previous);
-            arguments.weights = At<T>(device, weights);
-            arguments.labels = At<uint8_t>(device, labels);
-            arguments.threshold_low = At<T>(device, low);
-            arguments.threshold_high = At<T>(device, high);
-            arguments.gap = At<T>(device, gap);
-            arguments.outcome = At<uint8_t>(device, outcome);
-            arguments.iterations = At<int32_t>(device, iterations);
-            arguments.rounds = At<int32_t>(device, rounds);
-            if (counted) arguments.churn = At<int32_t>(device, churn);
+            arguments.start = At<T>(device, start);
+            arguments.previous_labels = At<uint8_t>(device, previous);
+            results.SetPlaces(device, &arguments);
             return queue.Solve(arguments);
           },
-          [&](const Part& part, const std::byte* host) {
-            Collect(part, weights, host, result.weights);
-            Collect(part, labels, host, result.labels);
-            Collect(part, low, host, result.threshold_low);
-            Collect(part, high, host, result.threshold_high);
-            Collect(part, gap, host, result.gap);
-            Collect(part, outcome, host, result.outcome);
-            Collect(part, iterations, host, result.iterations);
-            Collect(part, rounds, host, result.rounds);
-            Collect(part, churn, host, result.churn);
-          }));
+          results));
     }
     *solution = std::move(result);
     return absl::OkStatus();
@@ -359,29 +367,24 @@ class DeviceBackend : public Backend {
     const size_t n = batch.n;
     const size_t d = batch.dimension;
     const size_t problems = batch.problems;
-    const bool by_threshold = !loss.threshold.empty();
+    Fields fields;
+    const ProblemFields<T> inputs(batch, fields);
+    const Field* const weights = fields.Each(n * sizeof(T));
+    const Field* const labels = fields.Each(n);
+    const Field* const outcome = fields.Each(1);
+    const Field* const weights_bar = fields.Each(n * sizeof(T));
+    const Field* const threshold_bar = fields.Each(loss.threshold.empty() ? 0 : sizeof(T));
+    fields.InputsEnd();
+    using Arguments = BackwardArguments<T>;
     Gradients<T> result;
-    result.matrices.resize(d > 0 ? 0 : problems * n * n);
-    result.points.resize(problems * n * d);
-    result.parameter.resize(d > 0 ? problems : 0);
-    result.box.resize(problems);
-    result.ridge.resize(problems);
-    result.outcome.resize(problems);
+    ResultFields<Arguments> results(problems, fields);
+    results.Add(d > 0 ? 0 : n * n, &Arguments::matrices_bar, &result.matrices);
+    results.Add(n * d, &Arguments::points_bar, &result.points);
+    results.Add(d > 0 ? 1 : 0, &Arguments::parameter_bar, &result.parameter);
+    results.Add(1, &Arguments::box_bar, &result.box);
+    results.Add(1, &Arguments::ridge_bar, &result.ridge);
+    results.Add(1, &Arguments::gradient_outcome, &result.outcome);
     if (problems > 0) {
-      Fields fields;
-      const ProblemFields<T> inputs(batch, fields);
-      const Field* const weights = fields.Each(n * sizeof(T));
-      const Field* const labels = fields.Each(n);
-      const Field* const outcome = fields.Each(1);
-      const Field* const weights_bar = fields.Each(n * sizeof(T));
-      const Field* const threshold_bar = fields.Each(by_threshold ? sizeof(T) : 0);
-      fields.InputsEnd();
-      const Field* const matrices_bar = fields.Each(d > 0 ? 0 : n * n * sizeof(T));
-      const Field* const points_bar = fields.Each(n * d * sizeof(T));
-      const Field* const parameter_bar = fields.Each(d > 0 ? sizeof(T) : 0);
-      const Field* const box_bar = fields.Each(sizeof(T));
-      const Field* const ridge_bar = fields.Each(sizeof(T));
-      const Field* const gradient_outcome = fields.Each(1);
       LETHE_ASSIGN_OR_RETURN(const Cut cut, CutOf(DeviceKernel::kBackward, batch, fields));
       LETHE_RETURN_IF_ERROR(InParts(
           problems, cut,
@@ -395,30 +398,18 @@ class DeviceBackend : public Backend {
           },
           [&](const Part& part, DeviceQueue& queue) {
             std::byte* const device = queue.device();
-            BackwardArguments<T> arguments;
+            Arguments arguments;
             arguments.problems = inputs.Arguments(part, device);
             SetPlace(cut, queue, &arguments.problems);
             arguments.weights = At<T>(device, weights);
             arguments.labels = At<uint8_t>(device, labels);
             arguments.outcome = At<uint8_t>(device, outcome);
             arguments.weights_bar = At<T>(device, weights_bar);
-            if (by_threshold) arguments.threshold_bar = At<T>(device, threshold_bar);
-            arguments.matrices_bar = At<T>(device, matrices_bar);
-            arguments.points_bar = At<T>(device, points_bar);
-            arguments.parameter_bar = At<T>(device, parameter_bar);
-            arguments.box_bar = At<T>(device, box_bar);
-            arguments.ridge_bar = At<T>(device, ridge_bar);
-            arguments.gradient_outcome = At<uint8_t>(device, gradient_outcome);
+            arguments.threshold_bar = At<T>(device, threshold_bar);
+            results.SetPlaces(device, &arguments);
             return queue.Backward(arguments);
           },
-          [&](const Part& part, const std::byte* host) {
-            Collect(part, matrices_bar, host, result.matrices);
-            Collect(part, points_bar, host, result.points);
-            Collect(part, parameter_bar, host, result.parameter);
-            Collect(part, box_bar, host, result.box);
-            Collect(part, ridge_bar, host, result.ridge);
-            Collect(part, gradient_outcome, host, result.outcome);
-          }));
+          results));
     }
     *gradients = std::move(result);
     return absl::OkStatus();

@@ -35,9 +35,7 @@
 //                                     kNoPoint
 //     Real GradientOf(size_t point)
 //     void Save(), void Restore()     x
-//     void SnapSingle(Real tiny)      the weight of the one margin point, within tiny of a bound,
-//     is
-//                                     the bound
+//     void SnapSingle(Real tiny)      the one margin point's weight, within tiny of a bound, is it
 //     void LabelByWeights()
 #ifndef LETHE_CORE_BATCHED_METHOD_POLISH_H_
 #define LETHE_CORE_BATCHED_METHOD_POLISH_H_
