@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "audit/witness.h"
 #include "core/jobs/job_config.h"
-#include "server/service/event_log.h"
+#include "core/program/event_log.h"
 #include "server/service/quotas.h"
 
 namespace lethe::server {
@@ -72,7 +72,7 @@ struct Config {
   // Of training jobs.
   absl::Duration job_lease = absl::Seconds(30);
   uint64_t job_file_limit = jobs::kMaxFileBytes;  // a checkpoint, an artefact
-  service::LogLevel log_level = service::LogLevel::kInfo;
+  program::LogLevel log_level = program::LogLevel::kInfo;
   // Empty for nowhere.
   std::string metrics_listen;
   bool metrics_beyond_loopback = false;

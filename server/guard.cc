@@ -58,9 +58,9 @@ absl::Status CheckOperationsLog(const std::string& path) {
 }
 
 // In the log of every such start, so that nobody takes it for a guarded one.
-void WarnOfInsecurity(bool tls, bool access, service::EventLog& log) {
+void WarnOfInsecurity(bool tls, bool access, program::EventLog& log) {
   if (tls && access) return;
-  log.Write(service::LogLevel::kWarning, "insecure_loopback",
+  log.Write(program::LogLevel::kWarning, "insecure_loopback",
             {{"message", access ? "nothing is encrypted on loopback"
                          : tls  ? "every program on this machine may read and erase"
                                 : "nothing is encrypted on loopback, and every program on this "
@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Guard>> Guard::Read(const Config& config) {
 
 absl::Status Guard::CheckTls() const { return access::CheckTlsFiles(TlsOf(config_)); }
 
-absl::Status Guard::Open(service::Service* service, service::EventLog* log) {
+absl::Status Guard::Open(service::Service* service, program::EventLog* log) {
   log_ = log;
   access::OperationsLogOptions options;
   options.path =
@@ -109,10 +109,10 @@ absl::Status Guard::Open(service::Service* service, service::EventLog* log) {
 void Guard::FollowTls() {
   const absl::StatusOr<bool> changed = http_tls_->ReloadIfChanged();
   if (!changed.ok()) {
-    log_->Write(service::LogLevel::kError, "tls_refused",
+    log_->Write(program::LogLevel::kError, "tls_refused",
                 {{"message", std::string(changed.status().message())}});
   } else if (*changed) {
-    log_->Write(service::LogLevel::kInfo, "tls_reloaded", {});
+    log_->Write(program::LogLevel::kInfo, "tls_reloaded", {});
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/program/event_log.h"
 #include "grpcpp/security/server_credentials.h"
 #include "server/access/access.h"
 #include "server/access/gate.h"
@@ -16,7 +17,6 @@
 #include "server/http/tls.h"
 #include "server/lifecycle.h"
 #include "server/reload.h"
-#include "server/service/event_log.h"
 #include "server/service/service.h"
 
 namespace lethe::server {
@@ -32,7 +32,7 @@ class Guard {
 
   // Opens the operations log, which may take room from the service's ballast, and follows the files
   // of TLS from here on. Says in the log where callers are not kept out. Once; both outlive this.
-  absl::Status Open(service::Service* service, service::EventLog* log);
+  absl::Status Open(service::Service* service, program::EventLog* log);
   // The rest requires Open.
   const access::Gate* gate() const { return &*gate_; }
   // Null without TLS.
@@ -48,7 +48,7 @@ class Guard {
   void FollowTls();
 
   const Config config_;
-  service::EventLog* log_ = nullptr;
+  program::EventLog* log_ = nullptr;
   std::unique_ptr<access::Access> access_;  // null without an access file
   std::unique_ptr<access::OperationsLog> operations_;
   std::optional<access::Gate> gate_;

@@ -19,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/status_macros.h"
+#include "core/program/event_log.h"
 #include "server/calls/served_call.h"
 #include "server/command_line.h"
 #include "server/config.h"
@@ -33,7 +34,6 @@
 #include "server/reload.h"
 #include "server/rpc/library_log.h"
 #include "server/rpc/server.h"
-#include "server/service/event_log.h"
 #include "server/service/service.h"
 
 namespace lethe::server {
@@ -48,11 +48,11 @@ constexpr absl::Duration kKeyPeriod = absl::Seconds(1);
 constexpr size_t kMetricsThreads = 2;
 
 // For the log hook of a library, which is a plain function. Set once, before any thread starts.
-service::EventLog* library_log = nullptr;
+program::EventLog* library_log = nullptr;
 
 // Messages of Protocol Buffers describe bad input, which the caller is told of anyway.
 void LogFromProtobuf(google::protobuf::LogLevel, const char*, int, const std::string& message) {
-  library_log->Write(service::LogLevel::kDebug, "protobuf", {{"message", message}});
+  library_log->Write(program::LogLevel::kDebug, "protobuf", {{"message", message}});
 }
 
 // Appears whole or not at all: whoever waits for the file must not read half a number.
@@ -94,7 +94,7 @@ absl::StatusOr<std::unique_ptr<http::HttpServer>> ServeHttp(const Config& config
                                        .public_logs = config.public_logs || config.access.empty()};
   LETHE_ASSIGN_OR_RETURN(std::unique_ptr<http::HttpServer> server,
                          http::HttpServer::Start(service, settings, erasure, hooks, tls));
-  hooks.log->Write(service::LogLevel::kInfo, "serving_http",
+  hooks.log->Write(program::LogLevel::kInfo, "serving_http",
                    {{"listen", config.http_listen}, {"port", int64_t{server->port()}}});
   return server;
 }
@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<http::HttpServer>> ServeHttp(const Config& config
 // Serves GET /metrics where the settings say so; null for nowhere.
 absl::StatusOr<std::unique_ptr<http::HttpListener>> ServeMetrics(const Config& config,
                                                                  const metrics::Metrics& metrics,
-                                                                 service::EventLog& log) {
+                                                                 program::EventLog& log) {
   if (config.metrics_listen.empty()) return nullptr;
   LETHE_ASSIGN_OR_RETURN(const HostPort address,
                          ParseHostPort("--metrics-listen", config.metrics_listen));
@@ -110,7 +110,7 @@ absl::StatusOr<std::unique_ptr<http::HttpListener>> ServeMetrics(const Config& c
       http::HttpOptions{.host = address.host, .port = address.port, .threads = kMetricsThreads});
   http::AddMetricsRoute([&metrics] { return metrics.Text(); }, listener->routes());
   LETHE_RETURN_IF_ERROR(listener->Start());
-  log.Write(service::LogLevel::kInfo, "serving_metrics",
+  log.Write(program::LogLevel::kInfo, "serving_metrics",
             {{"listen", config.metrics_listen}, {"port", int64_t{listener->port()}}});
   return listener;
 }
@@ -122,7 +122,7 @@ class FolderWatch {
   FolderWatch(service::Service* service,
               rpc::RpcServer* server,
               metrics::Metrics* metrics,
-              service::EventLog* log)
+              program::EventLog* log)
       : service_(service),
         server_(server),
         metrics_(metrics),
@@ -135,9 +135,9 @@ class FolderWatch {
     if (status.ok() == writable_) return;
     writable_ = status.ok();
     if (writable_) {
-      log_->Write(service::LogLevel::kInfo, "folders_writable", {});
+      log_->Write(program::LogLevel::kInfo, "folders_writable", {});
     } else {
-      log_->Write(service::LogLevel::kError, "folders_failed",
+      log_->Write(program::LogLevel::kError, "folders_failed",
                   {{"message", std::string(status.message())}});
     }
     server_->SetServing(writable_);
@@ -148,7 +148,7 @@ class FolderWatch {
   service::Service* const service_;
   rpc::RpcServer* const server_;
   metrics::Metrics* const metrics_;
-  service::EventLog* const log_;
+  program::EventLog* const log_;
   bool writable_ = true;  // of the thread below
   Periodically look_;     // last: its thread uses the rest
 };
@@ -158,17 +158,17 @@ void Reload(const std::vector<std::string>& arguments,
             const Reloader& reloader,
             const Config& present,
             metrics::Metrics& metrics,
-            service::EventLog& log) {
+            program::EventLog& log) {
   absl::StatusOr<CommandLine> next = ParseCommandLine(arguments);
   absl::Status status = next.status();
   if (status.ok()) status = reloader.Apply(next->config);
   metrics.Reloaded(status.ok());
   if (!status.ok()) {
-    log.Write(service::LogLevel::kError, "reload_refused",
+    log.Write(program::LogLevel::kError, "reload_refused",
               {{"message", std::string(status.message())}});
     return;
   }
-  log.Write(service::LogLevel::kInfo, "reloaded",
+  log.Write(program::LogLevel::kInfo, "reloaded",
             {{"need_restart", absl::StrJoin(NeedRestart(present, next->config), " ")}});
 }
 
@@ -178,7 +178,7 @@ absl::Status Serve(const std::vector<std::string>& arguments,
                    size_t max_connections,
                    std::unique_ptr<Guard> guard,
                    std::unique_ptr<http::ErasureChannel> channel,
-                   service::EventLog& log) {
+                   program::EventLog& log) {
   const absl::Time begin = absl::Now();
   service::ServiceOptions service_options;
   service_options.data = config.data;
@@ -249,7 +249,7 @@ absl::Status Serve(const std::vector<std::string>& arguments,
   if (!config.port_file.empty()) {
     LETHE_RETURN_IF_ERROR(WritePortFile(config.port_file, server->port()));
   }
-  log.Write(service::LogLevel::kInfo, "serving",
+  log.Write(program::LogLevel::kInfo, "serving",
             {{"version", std::string(LETHE_VERSION)},
              {"listen", config.listen},
              {"port", int64_t{server->port()}},
@@ -266,7 +266,7 @@ absl::Status Serve(const std::vector<std::string>& arguments,
     Reload(arguments, reloader, config, metrics, log);
   }
   log.Write(
-      service::LogLevel::kInfo, "stopping",
+      program::LogLevel::kInfo, "stopping",
       {{"signal", int64_t{signal}}, {"delay_seconds", absl::ToDoubleSeconds(config.drain_delay)}});
   const absl::Time grace_end =
       absl::Now() + config.drain_delay + kGraceShare * config.drain_timeout;
@@ -289,7 +289,7 @@ absl::Status Serve(const std::vector<std::string>& arguments,
               [&] { erasure->Stop(); }, [&] { service->StopErasures(); },
               [&] { server->Drain(left()); }});
   LETHE_RETURN_IF_ERROR(service->Checkpoint());
-  log.Write(service::LogLevel::kInfo, "stopped", {});
+  log.Write(program::LogLevel::kInfo, "stopped", {});
   return absl::OkStatus();
 }
 
@@ -332,20 +332,20 @@ int Main(const std::vector<std::string>& arguments) {
     std::fputs(command_line->text.c_str(), stdout);
     return 0;
   }
-  service::EventLog log(STDERR_FILENO, config.log_level);
+  program::EventLog log(STDERR_FILENO, config.log_level);
   library_log = &log;
   rpc::LogGrpcTo(&log);
   google::protobuf::SetLogHandler(LogFromProtobuf);
   ::signal(SIGPIPE, SIG_IGN);
   for (const std::string& warning : command_line->warnings) {
-    log.Write(service::LogLevel::kWarning, "unknown_variable", {{"message", warning}});
+    log.Write(program::LogLevel::kWarning, "unknown_variable", {{"message", warning}});
   }
 
   const absl::Status status = Serve(arguments, config, *limits, *max_connections, *std::move(guard),
                                     *std::move(erasure), log);
   if (status.ok()) return 0;
   log.Write(
-      service::LogLevel::kError, "failed",
+      program::LogLevel::kError, "failed",
       {{"code", static_cast<int64_t>(status.code())}, {"message", std::string(status.message())}});
   return 1;
 }

@@ -311,7 +311,6 @@ std::string ShowCallbackHosts(const Config& config) {
 }
 
 std::vector<Option> MakeOptions() {
-  using service::LogLevel;
   return {
       Text("data", "DIR", &Config::data,
            "Folder of everything the server keeps; made when missing.", "", CheckNotEmpty),
@@ -407,10 +406,10 @@ std::vector<Option> MakeOptions() {
           "sixteen times as much.",
           "", CheckJobFileLimit),
       Choice("log-level", "LEVEL", &Config::log_level,
-             {{"debug", LogLevel::kDebug},
-              {"info", LogLevel::kInfo},
-              {"warning", LogLevel::kWarning},
-              {"error", LogLevel::kError}},
+             {{"debug", program::LogLevel::kDebug},
+              {"info", program::LogLevel::kInfo},
+              {"warning", program::LogLevel::kWarning},
+              {"error", program::LogLevel::kError}},
              "Lowest level of the log on stderr: debug, info, warning or error."),
       Time("slow-call", &Config::slow_call, absl::ZeroDuration(), absl::Hours(24),
            "Calls that take longer get a line in the log at warning; not streams."),

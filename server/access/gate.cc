@@ -11,7 +11,7 @@ namespace lethe::access {
 
 void Gate::Record(const absl::Status& written) const {
   if (written.ok() || log_ == nullptr) return;
-  log_->Write(service::LogLevel::kError, "operations_log_failed",
+  log_->Write(program::LogLevel::kError, "operations_log_failed",
               {{"message", std::string(written.message())}});
 }
 

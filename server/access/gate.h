@@ -17,11 +17,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "core/program/event_log.h"
 #include "server/access/access.h"
 #include "server/access/credentials.h"
 #include "server/access/methods.h"
 #include "server/access/operations_log.h"
-#include "server/service/event_log.h"
 
 namespace lethe::access {
 
@@ -29,7 +29,7 @@ class Gate {
  public:
   // `access` null: everybody may do everything that is in the table. `operations` null: nothing is
   // recorded. All outlive the gate.
-  Gate(const Access* access, OperationsLog* operations, service::EventLog* log)
+  Gate(const Access* access, OperationsLog* operations, program::EventLog* log)
       : access_(access), operations_(operations), log_(log) {}
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
@@ -43,7 +43,7 @@ class Gate {
 
   const Access* const access_;
   OperationsLog* const operations_;
-  service::EventLog* const log_;
+  program::EventLog* const log_;
 };
 
 class Call {

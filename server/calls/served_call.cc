@@ -231,23 +231,23 @@ void ServedCall::Finish(const absl::Status& status) {
     if ((failed || slow) && hooks.lines != nullptr &&
         hooks.lines->Take(absl::ToUnixSeconds(now), &left_out)) {
       if (left_out > 0) {
-        hooks.log->Write(service::LogLevel::kWarning, "calls_not_logged", {{"calls", left_out}});
+        hooks.log->Write(program::LogLevel::kWarning, "calls_not_logged", {{"calls", left_out}});
       }
-      Log(service::LogLevel::kWarning, failed ? "call_failed" : "call_slow", status.code(),
+      Log(program::LogLevel::kWarning, failed ? "call_failed" : "call_slow", status.code(),
           duration);
     } else {
-      Log(service::LogLevel::kDebug, "call", status.code(), duration);
+      Log(program::LogLevel::kDebug, "call", status.code(), duration);
     }
   }
 }
 
-void ServedCall::Log(service::LogLevel level,
+void ServedCall::Log(program::LogLevel level,
                      absl::string_view event,
                      absl::StatusCode code,
                      absl::Duration duration) const {
-  service::EventLog& log = *method_->hooks().log;
+  program::EventLog& log = *method_->hooks().log;
   if (!log.Writes(level)) return;
-  std::vector<service::LogField> fields = {
+  std::vector<program::LogField> fields = {
       {"request_id", request_id_},
       {"method", std::string(absl::StripPrefix(method_->name(), "/"))},
       {"code", absl::StatusCodeToString(code)},

@@ -23,11 +23,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "core/program/event_log.h"
 #include "server/access/credentials.h"
 #include "server/access/gate.h"
 #include "server/access/methods.h"
 #include "server/service/call_observer.h"
-#include "server/service/event_log.h"
 #include "server/service/quotas.h"
 #include "server/service/types.h"
 
@@ -59,7 +59,7 @@ class LineLimit {
 struct CallHooks {
   const access::Gate* gate = nullptr;  // required where calls are served
   service::CallObserver* observer = nullptr;
-  service::EventLog* log = nullptr;
+  program::EventLog* log = nullptr;
   service::Quotas* quotas = nullptr;  // of streams
   LineLimit* lines = nullptr;         // with a log
   // Calls that are not streams and take longer than these milliseconds get a line; null: none does.
@@ -150,7 +150,7 @@ class ServedCall {
 
  private:
   void About(absl::string_view tenant, absl::string_view memory);
-  void Log(service::LogLevel level,
+  void Log(program::LogLevel level,
            absl::string_view event,
            absl::StatusCode code,
            absl::Duration duration) const;

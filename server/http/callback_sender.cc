@@ -241,7 +241,7 @@ void CallbackSender::SendTo(const std::string& host,
     round.failed_tenants.insert(tenant);
     service_->PostponeCallback(*delivery, options_.rest);
     if (options_.log != nullptr) {
-      options_.log->Write(service::LogLevel::kError, "callback_not_settled",
+      options_.log->Write(program::LogLevel::kError, "callback_not_settled",
                           {{"tenant", tenant},
                            {"request", delivery->request.id},
                            {"code", absl::StatusCodeToString(settled.code())}});
@@ -351,7 +351,7 @@ CallbackSender::Sent CallbackSender::Send(const service::CallbackDelivery& deliv
   }
   if (options_.log != nullptr) {
     const bool delivered = sent.outcome == service::CallbackOutcome::kDelivered;
-    options_.log->Write(delivered ? service::LogLevel::kInfo : service::LogLevel::kWarning,
+    options_.log->Write(delivered ? program::LogLevel::kInfo : program::LogLevel::kWarning,
                         delivered ? "callback_delivered" : "callback_failed",
                         {{"tenant", delivery.request.tenant},
                          {"request", delivery.request.id},

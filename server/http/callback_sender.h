@@ -27,9 +27,9 @@
 
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
+#include "core/program/event_log.h"
 #include "server/http/callback_policy.h"
 #include "server/http/dsr_signer.h"
-#include "server/service/event_log.h"
 #include "server/service/service.h"
 
 namespace lethe::http {
@@ -50,7 +50,7 @@ struct CallbackOptions {
   // How long a host that failed is left alone, at first and at most.
   absl::Duration first_host_rest = absl::Seconds(10);
   absl::Duration longest_host_rest = absl::Minutes(5);
-  service::EventLog* log = nullptr;
+  program::EventLog* log = nullptr;
 };
 
 class CallbackSender {

@@ -85,7 +85,7 @@ ErasureHttp ErasureChannel::HttpOf(service::Service* service) const {
           .public_url = settings_.public_url};
 }
 
-void ErasureChannel::Start(service::Service* service, service::EventLog* log) {
+void ErasureChannel::Start(service::Service* service, program::EventLog* log) {
   LETHE_CHECK(sender_ == nullptr);
   if (log != nullptr) Follow(*log);
   sender_ = std::make_unique<CallbackSender>(service,
@@ -97,20 +97,20 @@ void ErasureChannel::Start(service::Service* service, service::EventLog* log) {
   sender_->Start();
 }
 
-void ErasureChannel::Follow(service::EventLog& log) {
+void ErasureChannel::Follow(program::EventLog& log) {
   if (dsr_ == nullptr) return;
   const absl::StatusOr<bool> changed = dsr_->ReloadIfChanged();
   // Said once, and not every time that it is still so.
   const std::string refused = changed.ok() ? "" : std::string(changed.status().message());
   const std::string problem = Problem();
-  if (changed.ok() && *changed) log.Write(service::LogLevel::kInfo, "dsr_key_reloaded", {});
+  if (changed.ok() && *changed) log.Write(program::LogLevel::kInfo, "dsr_key_reloaded", {});
   if (const std::string now = absl::StrCat(refused, "\n", problem); now != told_) {
     told_ = now;
     if (!refused.empty()) {
-      log.Write(service::LogLevel::kError, "dsr_key_refused", {{"message", refused}});
+      log.Write(program::LogLevel::kError, "dsr_key_refused", {{"message", refused}});
     }
     if (!problem.empty()) {
-      log.Write(service::LogLevel::kError, "dsr_key_unusable", {{"message", problem}});
+      log.Write(program::LogLevel::kError, "dsr_key_unusable", {{"message", problem}});
     }
   }
 }

@@ -9,12 +9,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/program/event_log.h"
 #include "server/http/callback_policy.h"
 #include "server/http/callback_sender.h"
 #include "server/http/dsr_signer.h"
 #include "server/http/erasure_http.h"
 #include "server/http/sombra_token.h"
-#include "server/service/event_log.h"
 #include "server/service/service.h"
 
 namespace lethe::http {
@@ -49,10 +49,10 @@ class ErasureChannel {
   ErasureHttp HttpOf(service::Service* service) const;
 
   // Begins to send callbacks, once; `log` may be null. Both outlive this.
-  void Start(service::Service* service, service::EventLog* log);
+  void Start(service::Service* service, program::EventLog* log);
   // Takes what the files of the key hold now, and says in the log where that changed something:
   // `dsr_key_reloaded`, `dsr_key_refused`, `dsr_key_unusable`. To be called from time to time.
-  void Follow(service::EventLog& log);
+  void Follow(program::EventLog& log);
   // No callback is begun any more; one that is being sent is broken off, and comes again.
   void Stop();
 

@@ -298,7 +298,7 @@ void AddProcess(Families& out) {
 
 struct Metrics::Impl {
   service::Service* service;
-  const service::EventLog* log;
+  const program::EventLog* log;
   MetricsOptions options;
   prometheus::Registry registry{prometheus::Registry::InsertBehavior::Merge};
   Calls* calls = nullptr;
@@ -313,7 +313,7 @@ struct Metrics::Impl {
 };
 
 Metrics::Metrics(service::Service* service,
-                 const service::EventLog* log,
+                 const program::EventLog* log,
                  const MetricsOptions& options)
     : impl_(new Impl{.service = service, .log = log, .options = options}) {
   impl_->calls = &prometheus::BuildCounter()
@@ -368,10 +368,10 @@ std::string Metrics::Text() const {
   AddErasures(impl_->service->ErasureCounts(), out);
   AddCounters(impl_->service->counters(), out);
   std::vector<Families::Sample> lines;
-  for (const service::LogLevel level :
-       {service::LogLevel::kInfo, service::LogLevel::kWarning, service::LogLevel::kError}) {
+  for (const program::LogLevel level :
+       {program::LogLevel::kInfo, program::LogLevel::kWarning, program::LogLevel::kError}) {
     lines.push_back(
-        {{{"level", std::string(service::LogLevelName(level))}}, Number(impl_->log->lines(level))});
+        {{{"level", std::string(program::LogLevelName(level))}}, Number(impl_->log->lines(level))});
   }
   out.Counters("lethe_log_lines_total", "Lines for the log, whether or not its level lets them in.",
                lines);

@@ -15,8 +15,8 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "core/program/event_log.h"
 #include "server/service/call_observer.h"
-#include "server/service/event_log.h"
 #include "server/service/service.h"
 
 namespace lethe::metrics {
@@ -29,7 +29,7 @@ struct MetricsOptions {
 class Metrics final : public service::CallObserver {
  public:
   // Both outlive this.
-  Metrics(service::Service* service, const service::EventLog* log, const MetricsOptions& options);
+  Metrics(service::Service* service, const program::EventLog* log, const MetricsOptions& options);
   ~Metrics() override;
 
   service::MethodObserver* ForMethod(absl::string_view service,

@@ -75,7 +75,7 @@ void SetPort(sockaddr* address, uint16_t port) {
 absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> ConnectionAcceptor::Listen(
     const std::string& listen,
     size_t max_connections,
-    service::EventLog* log) {
+    program::EventLog* log) {
   const size_t colon = listen.rfind(':');
   if (colon == std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat("listen: ", listen, " has no port"));
@@ -198,7 +198,7 @@ void ConnectionAcceptor::Complain(absl::string_view event, absl::string_view mes
   const absl::Time now = absl::Now();
   if (log_ == nullptr || now < next_line_) return;
   next_line_ = now + kBetweenLines;
-  log_->Write(service::LogLevel::kWarning, event, {{"message", std::string(message)}});
+  log_->Write(program::LogLevel::kWarning, event, {{"message", std::string(message)}});
 }
 
 }  // namespace lethe::rpc

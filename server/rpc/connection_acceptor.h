@@ -22,7 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/base/files.h"
-#include "server/service/event_log.h"
+#include "core/program/event_log.h"
 
 namespace lethe::rpc {
 
@@ -33,7 +33,7 @@ class ConnectionAcceptor {
   // `log` may be null, and must outlive this.
   static absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> Listen(const std::string& listen,
                                                                     size_t max_connections,
-                                                                    service::EventLog* log);
+                                                                    program::EventLog* log);
   // As Stop.
   ~ConnectionAcceptor();
   ConnectionAcceptor(const ConnectionAcceptor&) = delete;
@@ -50,7 +50,7 @@ class ConnectionAcceptor {
   // Which file a descriptor stands for.
   using FileId = std::pair<dev_t, ino_t>;
 
-  ConnectionAcceptor(size_t max_connections, service::EventLog* log)
+  ConnectionAcceptor(size_t max_connections, program::EventLog* log)
       : max_connections_(max_connections), log_(log) {}
   absl::Status ListenOn(const std::string& host, const std::string& port);
   void Run();
@@ -61,7 +61,7 @@ class ConnectionAcceptor {
   void Complain(absl::string_view event, absl::string_view message);
 
   const size_t max_connections_;
-  service::EventLog* const log_;
+  program::EventLog* const log_;
   uint16_t port_ = 0;
   std::vector<FileDescriptor> listeners_;
   FileDescriptor stop_;  // readable once it is time to stop

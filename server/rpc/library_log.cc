@@ -13,12 +13,12 @@ namespace lethe::rpc {
 namespace {
 
 // The hook is a plain function.
-service::EventLog* library_log = nullptr;
+program::EventLog* library_log = nullptr;
 calls::LineLimit library_lines;
 
 void Log(gpr_log_func_args* args) {
   const bool error = args->severity == GPR_LOG_SEVERITY_ERROR;
-  const service::LogLevel level = error ? service::LogLevel::kWarning : service::LogLevel::kDebug;
+  const program::LogLevel level = error ? program::LogLevel::kWarning : program::LogLevel::kDebug;
   if (!library_log->Writes(level)) return;
   if (error) {
     int64_t left_out = 0;
@@ -33,7 +33,7 @@ void Log(gpr_log_func_args* args) {
 
 }  // namespace
 
-void LogGrpcTo(service::EventLog* log) {
+void LogGrpcTo(program::EventLog* log) {
   library_log = log;
   gpr_set_log_function(Log);
 }

@@ -3,12 +3,12 @@
 #ifndef LETHE_SERVER_RPC_LIBRARY_LOG_H_
 #define LETHE_SERVER_RPC_LIBRARY_LOG_H_
 
-#include "server/service/event_log.h"
+#include "core/program/event_log.h"
 
 namespace lethe::rpc {
 
 // For the process. `log` must outlive every use of gRPC. Before its first thread.
-void LogGrpcTo(service::EventLog* log);
+void LogGrpcTo(program::EventLog* log);
 
 }  // namespace lethe::rpc
 

@@ -82,7 +82,7 @@ Ballast::Ballast(const std::string& data,
                  const std::string& vault,
                  uint64_t bytes,
                  BallastDisk* disk,
-                 EventLog* log)
+                 program::EventLog* log)
     : bytes_(bytes), disk_(disk), log_(log) {
   std::vector<std::string> folders = {data};
   if (!disk_->SameDevice(data, vault)) folders.push_back(vault);
@@ -101,7 +101,7 @@ Ballast::Ballast(const std::string& data,
   status.Update(Make());
   if (status.ok()) return;
   log_->Write(
-      LogLevel::kWarning, "ballast_missing",
+      program::LogLevel::kWarning, "ballast_missing",
       {{"bytes", static_cast<int64_t>(bytes_)}, {"message", std::string(status.message())}});
 }
 
@@ -147,7 +147,8 @@ absl::Status Ballast::Admit(uint64_t bytes) {
     }
   }
   if (!refusing_.exchange(true)) {
-    log_->Write(LogLevel::kWarning, "growth_refused", {{"ballast_whole", int64_t{whole_.load()}}});
+    log_->Write(program::LogLevel::kWarning, "growth_refused",
+                {{"ballast_whole", int64_t{whole_.load()}}});
   }
   return absl::ResourceExhaustedError(
       "the disk is full: what is left is kept for erasures; make room where the server keeps its "
@@ -163,7 +164,8 @@ bool Ballast::Release(absl::string_view tenant) {
     if (!part.there) continue;
     const absl::Status removed = disk_->Remove(part.path);
     if (!removed.ok()) {
-      log_->Write(LogLevel::kError, "ballast_stuck", {{"message", std::string(removed.message())}});
+      log_->Write(program::LogLevel::kError, "ballast_stuck",
+                  {{"message", std::string(removed.message())}});
       continue;
     }
     part.there = false;
@@ -171,7 +173,7 @@ bool Ballast::Release(absl::string_view tenant) {
   }
   // Another erasure was first: what it made room for is there for this one too.
   if (released == 0) return RoomLeft();
-  log_->Write(LogLevel::kWarning, "ballast_released",
+  log_->Write(program::LogLevel::kWarning, "ballast_released",
               {{"tenant", std::string(tenant)}, {"bytes", released}});
   return true;
 }
@@ -194,7 +196,8 @@ void Ballast::Restore() {
   MutexLock lock(mutex_);
   // Where somebody else takes the room meanwhile the next write tries again.
   if (whole_.load() || !Make().ok()) return;
-  log_->Write(LogLevel::kInfo, "ballast_restored", {{"bytes", static_cast<int64_t>(bytes_)}});
+  log_->Write(program::LogLevel::kInfo, "ballast_restored",
+              {{"bytes", static_cast<int64_t>(bytes_)}});
 }
 
 }  // namespace lethe::service

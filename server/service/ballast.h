@@ -29,7 +29,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/base/mutex.h"
-#include "server/service/event_log.h"
+#include "core/program/event_log.h"
 
 namespace lethe::service {
 
@@ -58,7 +58,7 @@ class Ballast {
           const std::string& vault,
           uint64_t bytes,
           BallastDisk* disk,
-          EventLog* log);
+          program::EventLog* log);
   Ballast(const Ballast&) = delete;
   Ballast& operator=(const Ballast&) = delete;
 
@@ -98,7 +98,7 @@ class Ballast {
 
   const uint64_t bytes_;
   BallastDisk* const disk_;
-  EventLog* const log_;
+  program::EventLog* const log_;
   Mutex mutex_;
   std::vector<Part> parts_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> whole_{false};

@@ -173,7 +173,7 @@ void Jobs::Sweep(absl::Time now) {
       continue;
     }
     ++leases_lost_;
-    options_.log->Write(LogLevel::kWarning, "job_lease_lost",
+    options_.log->Write(program::LogLevel::kWarning, "job_lease_lost",
                         {{"tenant", job.spec.tenant},
                          {"job", job.record.id},
                          {"attempts", static_cast<int64_t>(job.facts.attempts)}});

@@ -46,9 +46,9 @@
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
 #include "core/jobs/job_config.h"
+#include "core/program/event_log.h"
 #include "server/service/ballast.h"
 #include "server/service/counters.h"
-#include "server/service/event_log.h"
 #include "server/service/job_debts.h"
 #include "server/service/job_records.h"
 #include "server/service/job_types.h"
@@ -101,9 +101,9 @@ class Jobs {
  public:
   struct Options {
     store::JobStore::Place place;
-    std::string debts;           // path of that file
-    EventLog* log = nullptr;     // required
-    Ballast* ballast = nullptr;  // null for none
+    std::string debts;                 // path of that file
+    program::EventLog* log = nullptr;  // required
+    Ballast* ballast = nullptr;        // null for none
     JobLimits limits = {};
     std::function<absl::Time()> now = absl::Now;
   };

@@ -164,7 +164,7 @@ absl::Status Jobs::Tell(const std::string& tenant_uid,
     return written;
   }
   for (const Job* job : open) {
-    options_.log->Write(LogLevel::kInfo, "job_starts_over",
+    options_.log->Write(program::LogLevel::kInfo, "job_starts_over",
                         {{"tenant", job->spec.tenant}, {"job", job->record.id}});
   }
   return absl::OkStatus();
@@ -262,7 +262,7 @@ absl::Status Jobs::PayDebts() {
   }
   if (!ended.empty()) LETHE_RETURN_IF_ERROR(PutAll(ended, std::move(marks)));
   if (!open.empty()) LETHE_RETURN_IF_ERROR(Drop(open, std::move(starts)));
-  options_.log->Write(LogLevel::kWarning, "job_debts_paid",
+  options_.log->Write(program::LogLevel::kWarning, "job_debts_paid",
                       {{"started_over", static_cast<int64_t>(open.size())},
                        {"marked", static_cast<int64_t>(ended.size())},
                        {"removed", static_cast<int64_t>(gone.size())}});

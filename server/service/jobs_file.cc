@@ -72,7 +72,7 @@ absl::Status Jobs::Reopen() {
   }
   LETHE_ASSIGN_OR_RETURN(store::JobStore::Opened opened, store::JobStore::Open(options_.place));
   if (opened.lost > 0) {
-    options_.log->Write(LogLevel::kError, "jobs_without_keys",
+    options_.log->Write(program::LogLevel::kError, "jobs_without_keys",
                         {{"jobs", static_cast<int64_t>(opened.lost)}});
   }
   if (!opened.tidied.ok()) Log("jobs_not_tidied", opened.tidied);
@@ -121,7 +121,7 @@ absl::Status Jobs::Adopt(store::JobStore::Opened opened) {
     if (job != jobs.end()) job->second.files.push_back(std::move(file));
   }
   if (without_texts > 0) {
-    options_.log->Write(LogLevel::kError, "jobs_without_texts",
+    options_.log->Write(program::LogLevel::kError, "jobs_without_texts",
                         {{"jobs", static_cast<int64_t>(without_texts)}});
   }
   jobs_ = std::move(jobs);
@@ -171,7 +171,7 @@ absl::Status Jobs::MakeUsable() {
     Log("job_debt_not_written", flushed);
   }
   if (!works) {
-    if (store_ != nullptr) options_.log->Write(LogLevel::kWarning, "jobs_reopened", {});
+    if (store_ != nullptr) options_.log->Write(program::LogLevel::kWarning, "jobs_reopened", {});
     GiveStoreUp();
     if (const absl::Status status = Reopen(); !status.ok()) return Failed(status);
   }
@@ -204,7 +204,7 @@ absl::Status Jobs::TryRemovals() {
 
 void Jobs::Log(absl::string_view event, const absl::Status& status) const {
   options_.log->Write(
-      LogLevel::kError, event,
+      program::LogLevel::kError, event,
       {{"code", static_cast<int64_t>(status.code())}, {"message", std::string(status.message())}});
 }
 

@@ -109,7 +109,7 @@ absl::StatusOr<JobInfo> Jobs::Submit(const std::string& tenant_uid,
   const uint64_t number = job.record.number;
   const Job& kept = jobs_.emplace(number, std::move(job)).first->second;
   changed_.notify_all();
-  options_.log->Write(LogLevel::kInfo, "job_submitted",
+  options_.log->Write(program::LogLevel::kInfo, "job_submitted",
                       {{"tenant", input.tenant},
                        {"memory", input.memory},
                        {"job", kept.record.id},

@@ -133,7 +133,7 @@ absl::StatusOr<LeaseOffer> Jobs::Give(Job& job, const LeaseInput& input) {
   job.lease_until = options_.now() + options_.limits.lease;
   job.progress = job.facts.progress;
   ++leases_;
-  options_.log->Write(LogLevel::kInfo, "job_leased",
+  options_.log->Write(program::LogLevel::kInfo, "job_leased",
                       {{"tenant", job.spec.tenant},
                        {"job", job.record.id},
                        {"worker", input.worker},
@@ -427,7 +427,7 @@ absl::StatusOr<JobInfo> Jobs::Complete(const LeaseName& lease,
   std::vector<uint64_t> replaced;
   for (const store::JobFile& file : job.files) replaced.push_back(file.sequence);
   LETHE_RETURN_IF_ERROR(FinishUpload(job, std::move(change), upload, replaced));
-  options_.log->Write(LogLevel::kInfo, "job_succeeded",
+  options_.log->Write(program::LogLevel::kInfo, "job_succeeded",
                       {{"tenant", job.spec.tenant},
                        {"job", job.record.id},
                        {"bytes", static_cast<int64_t>(upload.file.bytes)}});
@@ -465,7 +465,7 @@ absl::StatusOr<JobInfo> Jobs::Fail(const FailInput& input) {
     status = End(*job, std::move(change), JobState::kFailed);
   }
   LETHE_RETURN_IF_ERROR(status);
-  options_.log->Write(LogLevel::kWarning, "job_given_up",
+  options_.log->Write(program::LogLevel::kWarning, "job_given_up",
                       {{"tenant", job->spec.tenant},
                        {"job", job->record.id},
                        {"state", std::string(JobStateName(job->state()))}});

@@ -112,7 +112,8 @@ absl::Status Service::OpenKeys() {
   LETHE_ASSIGN_OR_RETURN(
       keys_, SigningKeys::Open(directory_->keys_path(), tenants.empty() && closed.empty(),
                                options_.rotation_fault));
-  if (keys_->created()) options_.tenant.log->Write(LogLevel::kInfo, "signing_key_created", {});
+  if (keys_->created())
+    options_.tenant.log->Write(program::LogLevel::kInfo, "signing_key_created", {});
   return absl::OkStatus();
 }
 
@@ -154,7 +155,7 @@ absl::Status Service::ListTenantsAtStart() {
     if (registry_.DeletedUid(name).has_value()) {
       // A crash came between the closing certificate and the move, or the move failed.
       const bool moved = MoveAway(name);
-      options_.tenant.log->Write(LogLevel::kWarning, "tenant_close_finished",
+      options_.tenant.log->Write(program::LogLevel::kWarning, "tenant_close_finished",
                                  {{"tenant", name}, {"ok", int64_t{moved}}});
     } else if (status.ok()) {
       if (facts = LookAt(name); facts.has_value()) registry_.Add(name, std::move(facts));
@@ -166,9 +167,9 @@ absl::Status Service::ListTenantsAtStart() {
   LETHE_ASSIGN_OR_RETURN(const std::vector<std::string> orphans,
                          directory_->ListOrphanVaults(registry_.KnownUids()));
   for (const std::string& path : orphans) {
-    options_.tenant.log->Write(LogLevel::kWarning, "vault_of_no_tenant", {{"path", path}});
+    options_.tenant.log->Write(program::LogLevel::kWarning, "vault_of_no_tenant", {{"path", path}});
   }
-  options_.tenant.log->Write(LogLevel::kInfo, "tenants_listed",
+  options_.tenant.log->Write(program::LogLevel::kInfo, "tenants_listed",
                              {{"tenants", static_cast<int64_t>(names.size())},
                               {"opened", opened},
                               {"milliseconds", absl::ToInt64Milliseconds(absl::Now() - begin)}});
@@ -197,7 +198,7 @@ absl::StatusOr<TenantInfo> Service::CreateTenant(const std::string& name, const 
                          registry_.AcquireNew(
                              name, call, [&] { return MakeTenant(name); },
                              [&](const absl::Status& why) { return CreateFailed(name, why); }));
-  options_.tenant.log->Write(LogLevel::kInfo, "tenant_created", {{"tenant", name}});
+  options_.tenant.log->Write(program::LogLevel::kInfo, "tenant_created", {{"tenant", name}});
   return tenant->Info();
 }
 
@@ -220,7 +221,7 @@ absl::StatusOr<std::shared_ptr<Tenant>> Service::MakeTenant(const std::string& n
   if (keys_->rotating()) {
     // What fails here is done by the next call or start that goes on with the rotation.
     if (const absl::Status status = tenant->HandOver().status(); !status.ok()) {
-      options_.tenant.log->Write(LogLevel::kError, "key_hand_over_failed",
+      options_.tenant.log->Write(program::LogLevel::kError, "key_hand_over_failed",
                                  {{"tenant", name}, {"message", std::string(status.message())}});
     }
   }
@@ -239,7 +240,7 @@ absl::Status Service::CreateFailed(const std::string& name, const absl::Status& 
         "name: the tenant was made but could not be opened and is quarantined; the server's log "
         "says why, and a later call tries again");
   }
-  options_.tenant.log->Write(LogLevel::kError, "tenant_not_made",
+  options_.tenant.log->Write(program::LogLevel::kError, "tenant_not_made",
                              {{"tenant", name},
                               {"code", static_cast<int64_t>(status.code())},
                               {"message", std::string(status.message())}});
@@ -278,7 +279,7 @@ bool Service::MoveAway(const std::string& name) {
   if (!moved.ok()) {
     // The tenant is gone all the same; the next start or rotation moves its folder.
     options_.tenant.log->Write(
-        LogLevel::kError, "tenant_move_failed",
+        program::LogLevel::kError, "tenant_move_failed",
         {{"tenant", name}, {"message", std::string(moved.status().message())}});
     registry_.MarkDeleted(name, *uid);
     return false;
@@ -309,7 +310,7 @@ absl::StatusOr<DeleteTenantReply> Service::DeleteTenant(const std::string& name,
   if ((*tenant)->closed()) MoveAway(name);
   if (!reply.ok()) return reply.status();
   ballast_->Restore();
-  options_.tenant.log->Write(LogLevel::kInfo, "tenant_deleted",
+  options_.tenant.log->Write(program::LogLevel::kInfo, "tenant_deleted",
                              {{"tenant", name},
                               {"erased", static_cast<int64_t>(reply->erased_tokens)},
                               {"certificate", reply->certificate_id}});

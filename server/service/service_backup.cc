@@ -97,13 +97,13 @@ absl::StatusOr<std::string> Service::Backup(
   audit::BackupManifest manifest;
   absl::StatusOr<std::string> note = MakeBackup(tenant, call, send, manifest);
   if (note.ok()) {
-    options_.tenant.log->Write(LogLevel::kInfo, "backup_created",
+    options_.tenant.log->Write(program::LogLevel::kInfo, "backup_created",
                                {{"tenant", tenant},
                                 {"bytes", static_cast<int64_t>(manifest.file_bytes)},
                                 {"certificates", static_cast<int64_t>(manifest.log_size)},
                                 {"milliseconds", MillisecondsSince(begin)}});
   } else if (!absl::IsNotFound(note.status()) && !absl::IsInvalidArgument(note.status())) {
-    options_.tenant.log->Write(LogLevel::kWarning, "backup_failed",
+    options_.tenant.log->Write(program::LogLevel::kWarning, "backup_failed",
                                {{"tenant", tenant},
                                 {"code", static_cast<int64_t>(note.status().code())},
                                 {"message", std::string(note.status().message())}});
@@ -166,13 +166,13 @@ absl::StatusOr<RestoreReply> Service::Restore(
                          audit::ReadBackupManifest(input.manifest));
   absl::StatusOr<RestoreReply> reply = RestoreFrom(input, manifest, call, receive);
   if (!reply.ok()) {
-    options_.tenant.log->Write(LogLevel::kWarning, "restore_failed",
+    options_.tenant.log->Write(program::LogLevel::kWarning, "restore_failed",
                                {{"tenant", manifest.tenant},
                                 {"code", static_cast<int64_t>(reply.status().code())},
                                 {"message", std::string(reply.status().message())}});
     return reply;
   }
-  options_.tenant.log->Write(LogLevel::kInfo, "tenant_restored",
+  options_.tenant.log->Write(program::LogLevel::kInfo, "tenant_restored",
                              {{"tenant", manifest.tenant},
                               {"backup_time", manifest.time},
                               {"certificates", static_cast<int64_t>(reply->copy_size)},
@@ -318,7 +318,7 @@ absl::StatusOr<RestoreReply> Service::PutBack(const audit::BackupManifest& manif
   if (const absl::Status noted = store::FinishRestore(store_options, report); !noted.ok()) {
     // The tenant is back all the same; the next restore counts again what this one said is lost.
     options_.tenant.log->Write(
-        LogLevel::kWarning, "restore_not_noted",
+        program::LogLevel::kWarning, "restore_not_noted",
         {{"tenant", manifest.tenant}, {"message", std::string(noted.message())}});
   }
   reply.copy_size = report.copy_size;

@@ -149,7 +149,7 @@ bool Service::WorkOnNextErasure() {
     agenda_->Replace(item->tenant, {});
   } else if (!status.ok() && !agenda_->stopped()) {
     options_.tenant.log->Write(
-        LogLevel::kWarning, "erasure_request_postponed",
+        program::LogLevel::kWarning, "erasure_request_postponed",
         {{"tenant", item->tenant}, {"code", static_cast<int64_t>(status.code())}});
     // What can be written down has a time of its own (Tenant::NoteFailure). A store that fails
     // fails for all; a row that is damaged, or an answer that is wrong, is of this request alone.
@@ -222,7 +222,7 @@ std::vector<CallbackDelivery> Service::DueCallbacks(size_t limit, const CallOpti
       continue;
     }
     options_.tenant.log->Write(
-        LogLevel::kWarning, "erasure_callbacks_postponed",
+        program::LogLevel::kWarning, "erasure_callbacks_postponed",
         {{"tenant", item.tenant}, {"code", static_cast<int64_t>(status.code())}});
     if (opened && (absl::IsDataLoss(status) || absl::IsInternal(status))) {
       agenda_->PostponeOne(item.tenant, item.number, NowMicros());

@@ -129,7 +129,7 @@ absl::StatusOr<RotateKeyReply> Service::RotateKey(const CallOptions& call) {
   if (call.still_wanted) LETHE_RETURN_IF_ERROR(call.still_wanted());
   if (absl::Status begun = keys_->Begin(); !begun.ok()) {
     // File names are for the server's log alone.
-    options_.tenant.log->Write(LogLevel::kError, "key_rotation_failed",
+    options_.tenant.log->Write(program::LogLevel::kError, "key_rotation_failed",
                                {{"message", std::string(begun.message())}});
     return absl::InternalError("the new key could not be made; the server's log says why");
   }
@@ -140,7 +140,7 @@ absl::StatusOr<RotateKeyReply> Service::ContinueRotation(const CallOptions& call
   RotateKeyReply reply;
   TenantRegistry::Room room = TenantRegistry::Room::kWait;
   const auto failed = [this](const absl::Status& status) {
-    options_.tenant.log->Write(LogLevel::kError, "key_rotation_failed",
+    options_.tenant.log->Write(program::LogLevel::kError, "key_rotation_failed",
                                {{"message", std::string(status.message())}});
     return absl::InternalError(
         "the rotation of the key stopped midway; the server's log says why, and the next call or "
@@ -171,7 +171,7 @@ absl::StatusOr<RotateKeyReply> Service::ContinueRotation(const CallOptions& call
         });
     if (registry_.DeletedUid(name).has_value()) {
       const bool moved = MoveAway(name);
-      options_.tenant.log->Write(LogLevel::kWarning, "tenant_close_finished",
+      options_.tenant.log->Write(program::LogLevel::kWarning, "tenant_close_finished",
                                  {{"tenant", name}, {"ok", int64_t{moved}}});
       continue;
     }
@@ -179,7 +179,7 @@ absl::StatusOr<RotateKeyReply> Service::ContinueRotation(const CallOptions& call
     // Where one has waited for room in vain the others need not try as long.
     if (!reached && absl::IsResourceExhausted(status)) room = TenantRegistry::Room::kNow;
     if (!status.ok()) {
-      options_.tenant.log->Write(LogLevel::kError, "key_hand_over_failed",
+      options_.tenant.log->Write(program::LogLevel::kError, "key_hand_over_failed",
                                  {{"tenant", name}, {"message", std::string(status.message())}});
       reply.pending.push_back(name);
       continue;
@@ -192,10 +192,11 @@ absl::StatusOr<RotateKeyReply> Service::ContinueRotation(const CallOptions& call
   if (reply.complete) {
     if (absl::Status status = keys_->Finish(); !status.ok()) return failed(status);
   }
-  options_.tenant.log->Write(reply.complete ? LogLevel::kInfo : LogLevel::kWarning,
-                             reply.complete ? "key_rotated" : "key_rotation_pending",
-                             {{"handed_over", static_cast<int64_t>(reply.handed_over)},
-                              {"pending", static_cast<int64_t>(reply.pending.size())}});
+  options_.tenant.log->Write(
+      reply.complete ? program::LogLevel::kInfo : program::LogLevel::kWarning,
+      reply.complete ? "key_rotated" : "key_rotation_pending",
+      {{"handed_over", static_cast<int64_t>(reply.handed_over)},
+       {"pending", static_cast<int64_t>(reply.pending.size())}});
   return reply;
 }
 

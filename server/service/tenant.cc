@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<store::TenantStore>> OpenStore(const std::string&
       .keys = options.keys,
       .expected_name = name,
       .on_revived_keys = [&](uint64_t keys) {
-        options.log->Write(LogLevel::kError, "keys_revived",
+        options.log->Write(program::LogLevel::kError, "keys_revived",
                            {{"tenant", name}, {"keys", static_cast<int64_t>(keys)}});
       }};
   absl::StatusOr<std::unique_ptr<store::TenantStore>> found =
@@ -143,7 +143,7 @@ absl::Status Tenant::EnsureStore() {
 }
 
 absl::Status Tenant::Reopen() {
-  options_.log->Write(LogLevel::kWarning, "store_reopened", {{"tenant", record_.name}});
+  options_.log->Write(program::LogLevel::kWarning, "store_reopened", {{"tenant", record_.name}});
   store_.reset();  // gives the file up before it is opened again
   absl::StatusOr<std::unique_ptr<store::TenantStore>> opened = OpenStore(directory_, options_);
   absl::Status status = opened.status();
@@ -288,7 +288,7 @@ absl::StatusOr<Tenant::MemoryPtr> Tenant::WritableMemory(absl::string_view name)
     if (absl::Status status = Load(*memory); !status.ok()) {
       return absl::IsInternal(status) ? status : StoreFailed(nullptr, status);
     }
-    options_.log->Write(LogLevel::kWarning, "state_reloaded",
+    options_.log->Write(program::LogLevel::kWarning, "state_reloaded",
                         {{"tenant", record_.name}, {"memory", memory->name}});
   }
   return memory;
@@ -305,7 +305,7 @@ absl::Status Tenant::StoreFailed(Memory* memory, const absl::Status& status) {
   disk_full_ = disk_full_ || IsDiskFull(status);
   const std::string text(status.message());
   options_.log->Write(
-      LogLevel::kError, "store_failed",
+      program::LogLevel::kError, "store_failed",
       {{"tenant", record_.name}, {"code", static_cast<int64_t>(status.code())}, {"message", text}});
   if (store::IsIndeterminate(status)) {
     return absl::UnavailableError(
@@ -372,7 +372,7 @@ absl::StatusOr<MemoryInfo> Tenant::CreateMemory(const std::string& name,
     MutexLock map_lock(map_mutex_);
     memories_[name] = memory;
   }
-  options_.log->Write(LogLevel::kInfo, "memory_created",
+  options_.log->Write(program::LogLevel::kInfo, "memory_created",
                       {{"tenant", record_.name}, {"memory", name}});
   return InfoOf(*memory);
 }

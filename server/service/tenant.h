@@ -42,13 +42,13 @@
 #include "audit/signer.h"
 #include "audit/witness.h"
 #include "core/base/mutex.h"
+#include "core/program/event_log.h"
 #include "server/service/ballast.h"
 #include "server/service/counters.h"
 #include "server/service/encoder.h"
 #include "server/service/erasure_agenda.h"
 #include "server/service/erasure_records.h"
 #include "server/service/erasure_types.h"
-#include "server/service/event_log.h"
 #include "server/service/job_types.h"
 #include "server/service/jobs.h"
 #include "server/service/memory_state.h"
@@ -73,7 +73,7 @@ struct TenantOptions {
   // Whose cosignatures of checkpoints are taken.
   std::vector<audit::WitnessKey> witnesses = {};
   // Required.
-  EventLog* log = nullptr;
+  program::EventLog* log = nullptr;
   // What an erasure that finds the disk full gives up; null for none.
   Ballast* ballast = nullptr;
   // Required.

@@ -140,7 +140,7 @@ absl::StatusOr<EditReply> Tenant::Edit(EditInput input, const CallOptions& call)
                                                 return reply;
                                               }));
   SetErased(reply, std::move(erased));
-  options_.log->Write(LogLevel::kInfo, "edited",
+  options_.log->Write(program::LogLevel::kInfo, "edited",
                       {{"tenant", record_.name},
                        {"memory", memory->name},
                        {"tokens", static_cast<int64_t>(reply.edited)},

@@ -334,7 +334,7 @@ absl::StatusOr<DeleteMemoryReply> Tenant::DeleteMemory(absl::string_view name,
   if (!reply.certificate_id.empty()) {
     LETHE_ASSIGN_OR_RETURN(reply.destruction, DestructionOf(reply.certificate_id));
   }
-  options_.log->Write(LogLevel::kInfo, "memory_deleted",
+  options_.log->Write(program::LogLevel::kInfo, "memory_deleted",
                       {{"tenant", record_.name},
                        {"memory", memory->name},
                        {"erased", static_cast<int64_t>(reply.erased_tokens)},

@@ -102,7 +102,7 @@ absl::StatusOr<EvictReply> Tenant::Evict(const EvictInput& input, const CallOpti
                                                 return reply;
                                               }));
   SetErased(reply, std::move(erased));
-  options_.log->Write(LogLevel::kInfo, "evicted",
+  options_.log->Write(program::LogLevel::kInfo, "evicted",
                       {{"tenant", record_.name},
                        {"memory", memory->name},
                        {"reserve", static_cast<int64_t>(reply.reserve)},

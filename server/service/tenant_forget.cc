@@ -140,7 +140,7 @@ absl::StatusOr<ForgetReply> Tenant::ForgetHere(const ForgetInput& input,
                                                 return reply;
                                               }));
   SetErased(reply, std::move(erased));
-  options_.log->Write(LogLevel::kInfo, "forgotten",
+  options_.log->Write(program::LogLevel::kInfo, "forgotten",
                       {{"tenant", record_.name},
                        {"memory", memory->name},
                        {"erased", static_cast<int64_t>(reply.erased)},

@@ -141,7 +141,7 @@ absl::StatusOr<HoldInfo> Tenant::PlaceHold(const HoldInput& input, const CallOpt
   std::vector<std::string>& of_subject = holds_[store_->HoldKeyOf(input.subject)];
   // Where the store was opened again on the way it is there.
   if (std::ranges::find(of_subject, record.id) == of_subject.end()) of_subject.push_back(record.id);
-  options_.log->Write(LogLevel::kInfo, "hold_placed",
+  options_.log->Write(program::LogLevel::kInfo, "hold_placed",
                       {{"tenant", record_.name}, {"hold", record.id}});
   return HoldInfoOf(record);
 }
@@ -160,7 +160,7 @@ absl::StatusOr<HoldInfo> Tenant::ReleaseHold(absl::string_view id) {
     record.personal = false;
     Tell(record);
     if (const absl::Status loaded = LoadHolds(); !loaded.ok()) return StoreFailed(nullptr, loaded);
-    options_.log->Write(LogLevel::kInfo, "hold_released",
+    options_.log->Write(program::LogLevel::kInfo, "hold_released",
                         {{"tenant", record_.name}, {"hold", record.id}});
   }
   // Also what an earlier call left; what this one leaves the worker does.

@@ -79,7 +79,7 @@ std::vector<std::string> Tenant::TellJobs(const Memory& memory,
   if (options_.jobs == nullptr) return exceptions;
   const JobsTold told = options_.jobs->BeforeErase(record_.uid, memory.uid, handles);
   if (told.unknown || told.unfinished) {
-    options_.log->Write(LogLevel::kError, "erasure_without_jobs",
+    options_.log->Write(program::LogLevel::kError, "erasure_without_jobs",
                         {{"tenant", record_.name},
                          {"memory", memory.name},
                          {"unknown", int64_t{told.unknown}},

@@ -254,7 +254,7 @@ absl::StatusOr<CheckpointInfo> Tenant::AddCosignature(absl::string_view line,
   const absl::Status status =
       store_->PutCosignature({.key_id = witness->key_id(), .size = head.count, .line = whole});
   if (!status.ok()) return StoreFailed(nullptr, status);
-  options_.log->Write(LogLevel::kInfo, "cosigned",
+  options_.log->Write(program::LogLevel::kInfo, "cosigned",
                       {{"tenant", record_.name}, {"size", static_cast<int64_t>(head.count)}});
   return ReadCheckpoint();
 }
@@ -289,7 +289,7 @@ absl::StatusOr<bool> Tenant::HandOver() {
   LETHE_ASSIGN_OR_RETURN(const store::CertificateRecord record,
                          AppendAlone(std::move(body), head, &next, nullptr, now));
   SetSigner(std::move(next));
-  options_.log->Write(LogLevel::kInfo, "key_handed_over",
+  options_.log->Write(program::LogLevel::kInfo, "key_handed_over",
                       {{"tenant", record_.name}, {"certificate", record.id}});
   return true;
 }

@@ -62,7 +62,7 @@ TenantHold::~TenantHold() {
 
 // --- Who there is
 
-TenantRegistry::TenantRegistry(const RegistryLimits& limits, Opener open, EventLog* log)
+TenantRegistry::TenantRegistry(const RegistryLimits& limits, Opener open, program::EventLog* log)
     : limits_(limits), open_(std::move(open)), log_(log) {
   LETHE_CHECK(limits_.max_open > 0 && log_ != nullptr);
 }
@@ -263,7 +263,7 @@ absl::Status TenantRegistry::OpenNow(Entry& entry, Depth depth) {
     result.size = tenant.EstimateSize();
     result.uid = tenant.uid();
     if (depth == Depth::kMemories) {
-      log_->Write(LogLevel::kInfo, "tenant_opened",
+      log_->Write(program::LogLevel::kInfo, "tenant_opened",
                   {{"tenant", entry.name},
                    {"milliseconds", MillisecondsSince(begin)},
                    {"tokens", static_cast<int64_t>(result.size.tokens)},
@@ -277,7 +277,7 @@ absl::Status TenantRegistry::OpenNow(Entry& entry, Depth depth) {
     if (!facts.gone) {
       LETHE_ASSIGN_OR_RETURN(facts.info, tenant.InfoFromStore());
     }
-    log_->Write(LogLevel::kInfo, "tenant_log_opened",
+    log_->Write(program::LogLevel::kInfo, "tenant_log_opened",
                 {{"tenant", entry.name}, {"milliseconds", MillisecondsSince(begin)}});
     return result;
   });
@@ -568,7 +568,7 @@ void TenantRegistry::Unload(Entry& entry, absl::string_view reason) {
   LETHE_CHECK(tenant.use_count() == 1);  // whoever else refers to it forgot to hold it
   tenant.reset();
   Guarded([&] {
-    log_->Write(emptied ? LogLevel::kInfo : LogLevel::kWarning, "tenant_unloaded",
+    log_->Write(emptied ? program::LogLevel::kInfo : program::LogLevel::kWarning, "tenant_unloaded",
                 {{"tenant", entry.name},
                  {"milliseconds", MillisecondsSince(begin)},
                  {"tokens", static_cast<int64_t>(size.tokens)},
@@ -623,7 +623,7 @@ absl::Status TenantRegistry::OpeningFailed(Entry& entry, const absl::Status& sta
                     : std::min(2 * entry.pause, limits_.longest_retry);
   entry.retry = Clock::now() + absl::ToChronoNanoseconds(entry.pause);
   Closed(entry, State::kQuarantined);
-  log_->Write(LogLevel::kError, "tenant_quarantined",
+  log_->Write(program::LogLevel::kError, "tenant_quarantined",
               {{"tenant", entry.name},
                {"code", static_cast<int64_t>(status.code())},
                {"message", std::string(status.message())},

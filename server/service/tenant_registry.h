@@ -51,7 +51,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/mutex.h"
-#include "server/service/event_log.h"
+#include "core/program/event_log.h"
 #include "server/service/tenant.h"
 #include "server/service/types.h"
 
@@ -94,7 +94,7 @@ class TenantRegistry {
       std::function<absl::StatusOr<std::shared_ptr<Tenant>>(const std::string& name, Depth depth)>;
 
   // `log` must outlive the registry.
-  TenantRegistry(const RegistryLimits& limits, Opener open, EventLog* log);
+  TenantRegistry(const RegistryLimits& limits, Opener open, program::EventLog* log);
   ~TenantRegistry();
   TenantRegistry(const TenantRegistry&) = delete;
   TenantRegistry& operator=(const TenantRegistry&) = delete;
@@ -245,7 +245,7 @@ class TenantRegistry {
 
   const RegistryLimits limits_;
   const Opener open_;
-  EventLog* const log_;
+  program::EventLog* const log_;
 
   mutable Mutex mutex_;
   std::condition_variable changed_;

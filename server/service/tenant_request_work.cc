@@ -154,7 +154,8 @@ absl::Status Tenant::End(Asked& asked, ErasureState state) {
                                       static_cast<size_t>(ErasureState::kCompleted)];
   // Nobody works on it any more, and the person is still there: somebody has to ask again.
   const bool failed = state == ErasureState::kFailed;
-  options_.log->Write(failed ? LogLevel::kWarning : LogLevel::kInfo, "erasure_request_ended",
+  options_.log->Write(failed ? program::LogLevel::kWarning : program::LogLevel::kInfo,
+                      "erasure_request_ended",
                       {{"tenant", record_.name},
                        {"request", asked.record.id},
                        {"state", std::string(NameOf(state))},
@@ -170,7 +171,7 @@ absl::Status Tenant::EndPersonal(Asked& asked) {
 
 absl::Status Tenant::WriteEndOfPersonal(Asked& asked) {
   if (!asked.facts.owed.empty()) {
-    options_.log->Write(LogLevel::kWarning, "erasure_callbacks_given_up",
+    options_.log->Write(program::LogLevel::kWarning, "erasure_callbacks_given_up",
                         {{"tenant", record_.name},
                          {"request", asked.record.id},
                          {"callbacks", static_cast<int64_t>(asked.facts.owed.size())}});
@@ -313,7 +314,7 @@ absl::StatusOr<Tenant::Step> Tenant::BeginErasure(uint64_t number,
     asked.facts.begin_micros = now;
     ChangeState(asked.record, asked.facts, asked.personal, ErasureState::kInProgress, now);
     LETHE_RETURN_IF_ERROR(Write(asked, /*personal=*/false));
-    options_.log->Write(LogLevel::kInfo, "erasure_request_begun",
+    options_.log->Write(program::LogLevel::kInfo, "erasure_request_begun",
                         {{"tenant", record_.name}, {"request", asked.record.id}});
   }
   return Step::kGoOn;
@@ -477,7 +478,7 @@ absl::Status Tenant::NoteFailure(uint64_t number, const absl::Status& failure) {
     return absl::OkStatus();
   }
   ++asked.facts.attempts;
-  options_.log->Write(LogLevel::kWarning, "erasure_request_failed",
+  options_.log->Write(program::LogLevel::kWarning, "erasure_request_failed",
                       {{"tenant", record_.name},
                        {"request", asked.record.id},
                        {"attempts", static_cast<int64_t>(asked.facts.attempts)},

@@ -361,7 +361,7 @@ absl::StatusOr<ErasureRequestInfo> Tenant::CreateErasureRequest(const ErasureReq
   creation.request = KeyRecord(kRequestDomain, input.idempotency_key, content, creation.record);
   LETHE_ASSIGN_OR_RETURN(asked.record, CreateCase(creation));
   Tell(asked.record);
-  options_.log->Write(LogLevel::kInfo, "erasure_request_received",
+  options_.log->Write(program::LogLevel::kInfo, "erasure_request_received",
                       {{"tenant", record_.name}, {"request", asked.record.id}});
   return InfoOf(asked);
 }
@@ -455,7 +455,7 @@ absl::StatusOr<ErasureRequestInfo> Tenant::ExtendErasureRequest(absl::string_vie
   asked.facts.extended = true;
   asked.personal->extension_reason = reason;
   LETHE_RETURN_IF_ERROR(Write(asked, /*personal=*/true));
-  options_.log->Write(LogLevel::kInfo, "erasure_request_extended",
+  options_.log->Write(program::LogLevel::kInfo, "erasure_request_extended",
                       {{"tenant", record_.name}, {"request", asked.record.id}});
   return InfoOf(asked);
 }

@@ -27,7 +27,7 @@ absl::Status NotAllRewrapped() {
 }  // namespace
 
 void Tenant::LogRewrapped(const store::KeysRewrapped& rewrapped, absl::string_view reason) const {
-  options_.log->Write(LogLevel::kInfo, "keys_rewrapped",
+  options_.log->Write(program::LogLevel::kInfo, "keys_rewrapped",
                       {{"tenant", record_.name},
                        {"keys", static_cast<int64_t>(rewrapped.keys)},
                        {"epoch", int64_t{rewrapped.epoch}},
@@ -83,7 +83,7 @@ void Tenant::EpochsNamed(const std::vector<uint64_t>& epochs) {
   const absl::Status forgotten = store_->ForgetEndedEpochs(static_cast<uint32_t>(*named_epoch_));
   if (forgotten.ok()) return;
   // They are named, and the next opening finds that out.
-  options_.log->Write(LogLevel::kWarning, "ended_epochs_kept",
+  options_.log->Write(program::LogLevel::kWarning, "ended_epochs_kept",
                       {{"tenant", record_.name}, {"message", std::string(forgotten.message())}});
 }
 

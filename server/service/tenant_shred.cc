@@ -23,7 +23,7 @@ constexpr uint32_t kLookAhead = 8;
 
 absl::Status Tenant::Unfinished(absl::string_view event, const absl::Status& status) {
   disk_full_ = disk_full_ || IsDiskFull(status);
-  options_.log->Write(LogLevel::kError, event,
+  options_.log->Write(program::LogLevel::kError, event,
                       {{"tenant", record_.name},
                        {"code", static_cast<int64_t>(status.code())},
                        {"message", std::string(status.message())}});
@@ -103,7 +103,7 @@ absl::Status Tenant::Shred(std::span<const store::PendingErasure> pending) {
                          SignForStore(body, head, *signer_, nullptr, "", "", now));
   LETHE_RETURN_IF_ERROR(store_->AppendShredded(certificate, through));
   CountAppend();
-  options_.log->Write(LogLevel::kInfo, "shredded",
+  options_.log->Write(program::LogLevel::kInfo, "shredded",
                       {{"tenant", record_.name},
                        {"keys", static_cast<int64_t>(destruction.keys)},
                        {"certificate", certificate.record.id}});
@@ -179,7 +179,8 @@ absl::StatusOr<DeleteTenantReply> Tenant::FinishClosingOnce() {
   // What was trained goes with the rest, before the certificate that says that everything went.
   const bool jobs_ended = options_.jobs == nullptr || options_.jobs->EndTenant(record_.uid);
   if (!jobs_ended) {
-    options_.log->Write(LogLevel::kError, "tenant_ended_without_jobs", {{"tenant", record_.name}});
+    options_.log->Write(program::LogLevel::kError, "tenant_ended_without_jobs",
+                        {{"tenant", record_.name}});
   }
   const absl::StatusOr<store::KeysDestroyed> destroyed = store_->DestroyAllKeys();
   if (!destroyed.ok()) return Unfinished("shred_failed", destroyed.status());

@@ -33,7 +33,7 @@ double Deviation(const svdd::Snapshot& served, const svdd::Snapshot& refit) {
 
 void Tenant::LogFailedCheck(const Memory& memory) const {
   ++options_.counters->failed_checks;
-  options_.log->Write(LogLevel::kError, "check_failed",
+  options_.log->Write(program::LogLevel::kError, "check_failed",
                       {{"tenant", record_.name}, {"memory", memory.name}});
 }
 
@@ -108,7 +108,7 @@ absl::StatusOr<VerifyReply> Tenant::Verify(absl::string_view memory_name, const 
   if (equal) PublishNext(*memory);  // the same state with the fresh check
   std::move(drop_state).Cancel();
   reply.state_digest = StateDigestHex(*memory->published.Get());
-  options_.log->Write(LogLevel::kInfo, "verified",
+  options_.log->Write(program::LogLevel::kInfo, "verified",
                       {{"tenant", record_.name},
                        {"memory", memory->name},
                        {"equal", int64_t{equal}},

@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<InsertReply>> Tenant::Insert(
     reply.phase = state->snapshot->phase;
     reply.partition = state->snapshot->counts;
   }
-  options_.log->Write(LogLevel::kDebug, "inserted",
+  options_.log->Write(program::LogLevel::kDebug, "inserted",
                       {{"tenant", record_.name},
                        {"memory", memory->name},
                        {"tokens", static_cast<int64_t>(plan.accepted.size())}});

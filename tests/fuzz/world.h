@@ -22,7 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "server/service/event_log.h"
+#include "core/program/event_log.h"
 #include "server/service/service.h"
 
 namespace lethe::fuzz {
@@ -61,7 +61,7 @@ class World {
 
   const std::string prepared_;
   const std::string live_;
-  service::EventLog log_{-1, service::LogLevel::kError};
+  program::EventLog log_{-1, program::LogLevel::kError};
   int64_t now_micros_;
   std::map<std::string, std::string> words_;
   int64_t prepared_micros_ = 0;

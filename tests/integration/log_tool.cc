@@ -30,7 +30,7 @@
 #include "audit/export.h"
 #include "audit/export_sinks.h"
 #include "audit/tree_proof.h"
-#include "server/service/event_log.h"
+#include "core/program/event_log.h"
 #include "server/service/service.h"
 
 namespace lethe {
@@ -65,7 +65,7 @@ double PeakMebibytes() {
 
 class Tool {
  public:
-  explicit Tool(const std::string& data) : log_(2, service::LogLevel::kError) {
+  explicit Tool(const std::string& data) : log_(2, program::LogLevel::kError) {
     service::ServiceOptions options;
     options.data = data;
     options.origin = "lethe.example";
@@ -193,7 +193,7 @@ class Tool {
     Must("forget", service_->Forget(input, call_).status());
   }
 
-  service::EventLog log_;
+  program::EventLog log_;
   std::unique_ptr<service::Service> service_;
   const service::CallOptions call_;
 };

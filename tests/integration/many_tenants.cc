@@ -72,7 +72,7 @@ class Server {
   Service* operator->() { return service_.get(); }
 
  private:
-  EventLog log_{-1, LogLevel::kError};
+  program::EventLog log_{-1, program::LogLevel::kError};
   std::unique_ptr<Service> service_;
 };
 

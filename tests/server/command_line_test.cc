@@ -107,7 +107,7 @@ TEST_F(CommandLineTest, EachKindOfOptionCanStandInTheFile) {
   EXPECT_EQ(parsed->config.max_open_tenants, 7u);
   EXPECT_EQ(parsed->config.memory_limit, uint64_t{128} << 20);
   EXPECT_EQ(parsed->config.ballast, uint64_t{32} << 20);
-  EXPECT_EQ(parsed->config.log_level, service::LogLevel::kWarning);
+  EXPECT_EQ(parsed->config.log_level, program::LogLevel::kWarning);
   ASSERT_EQ(parsed->config.witnesses.size(), 2u);
   EXPECT_EQ(parsed->config.witnesses[1].vkey(), two);
   // A flag takes the place of the whole list, and an empty list is a list.

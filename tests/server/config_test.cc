@@ -45,7 +45,7 @@ TEST_F(ConfigTest, Defaults) {
   EXPECT_EQ(config.port_file, "");
   EXPECT_EQ(config.origin, "lethe.local");
   EXPECT_FALSE(config.refit_on_forget);
-  EXPECT_EQ(config.log_level, service::LogLevel::kInfo);
+  EXPECT_EQ(config.log_level, program::LogLevel::kInfo);
 }
 
 TEST_F(ConfigTest, FlagsWinOverTheEnvironmentWhichWinsOverDefaults) {
@@ -59,7 +59,7 @@ TEST_F(ConfigTest, FlagsWinOverTheEnvironmentWhichWinsOverDefaults) {
   EXPECT_EQ(config.data, "/flag");
   EXPECT_EQ(config.origin, "env.example");
   EXPECT_TRUE(config.refit_on_forget);
-  EXPECT_EQ(config.log_level, service::LogLevel::kDebug);
+  EXPECT_EQ(config.log_level, program::LogLevel::kDebug);
   EXPECT_EQ(config.port_file, "/p");
   EXPECT_EQ(config.listen, "[::1]:0");
 }

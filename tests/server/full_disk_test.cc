@@ -26,7 +26,7 @@ constexpr uint64_t kBallast = uint64_t{4} << 20;
 
 class FullDiskTest : public testing::Test {
  protected:
-  FullDiskTest() : log_(::fileno(lines_.get()), LogLevel::kInfo) {
+  FullDiskTest() : log_(::fileno(lines_.get()), program::LogLevel::kInfo) {
     service_.options().tenant.log = &log_;
     service_.options().ballast_disk = &disk_;
     service_.options().ballast_bytes = kBallast;
@@ -62,7 +62,7 @@ class FullDiskTest : public testing::Test {
   // First, since databases are opened through it until all else is gone.
   SmallDisk disk_;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> lines_{std::tmpfile(), &std::fclose};
-  EventLog log_;
+  program::EventLog log_;
   Harness service_;
 };
 
@@ -309,7 +309,7 @@ TEST_F(FullDiskTest, AnOutcomeThatWasUnknownIsSettledByTheLog) {
 // Two erasures that met the full disk together.
 TEST(BallastTest, WhoComesSecondHasTheRoomThatTheFirstMade) {
   const TempDir folder;
-  EventLog log(-1, LogLevel::kError);
+  program::EventLog log(-1, program::LogLevel::kError);
   SmallDisk disk;
   Ballast ballast(folder.path(), folder.path(), uint64_t{3} << 20, &disk, &log);
   disk.LeaveFree(0);
@@ -321,7 +321,7 @@ TEST(BallastTest, WhoComesSecondHasTheRoomThatTheFirstMade) {
 
 TEST(BallastTest, TheFilesAreAllocatedWholeAndFollowTheSetting) {
   const TempDir folder;
-  EventLog log(-1, LogLevel::kError);
+  program::EventLog log(-1, program::LogLevel::kError);
   const std::string path = folder.path() + "/ballast";
   constexpr uint64_t kBytes = uint64_t{3} << 20;
   struct stat info {};

@@ -457,7 +457,7 @@ TEST_F(HttpErasureTest, AnExpiredCertificateEndsOpenDsrAloneUntilThereIsAnotherO
   EXPECT_EQ(Call("GET", "/v1/tenants/t").status, 200);
   key_.WriteKey(settings_.dsr_key);
   key_.WriteCertificate(settings_.dsr_certificate);
-  service::EventLog log(-1, service::LogLevel::kError);
+  program::EventLog log(-1, program::LogLevel::kError);
   channel_->Follow(log);
   EXPECT_EQ(channel_->Problem(), "");
   EXPECT_EQ(Call("POST", path, Asked(kAnna).dump()).status, 201);

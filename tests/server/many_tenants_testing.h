@@ -25,7 +25,7 @@ namespace lethe::service {
 struct ManyTenants {
   explicit ManyTenants(RegistryLimits limits) : service(/*with_tenant=*/false) {
     log_fd = ::open(log_path().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    log = std::make_unique<EventLog>(log_fd, LogLevel::kDebug);
+    log = std::make_unique<program::EventLog>(log_fd, program::LogLevel::kDebug);
     service.options().tenant.log = log.get();
     service.options().limits = limits;
     service.Restart();
@@ -106,7 +106,7 @@ struct ManyTenants {
   // Before the harness: the service writes its last lines while it stops.
   TempDir log_folder;
   int log_fd = -1;
-  std::unique_ptr<EventLog> log;
+  std::unique_ptr<program::EventLog> log;
   Harness service;
 };
 

@@ -41,7 +41,7 @@ class MetricsTest : public testing::Test {
   void SetUp() override { Start(); }
 
   Harness service_;
-  service::EventLog log_{-1, service::LogLevel::kError};
+  program::EventLog log_{-1, program::LogLevel::kError};
   std::unique_ptr<Metrics> metrics_;
 };
 
@@ -195,7 +195,7 @@ TEST_F(MetricsTest, WhatTheProgramTells) {
   EXPECT_EQ(Value("lethe_reload_succeeded"), 0);
   metrics_->Reloaded(true);
   EXPECT_EQ(Value("lethe_reload_succeeded"), 1);
-  log_.Write(service::LogLevel::kWarning, "something");
+  log_.Write(program::LogLevel::kWarning, "something");
   EXPECT_EQ(Value("lethe_log_lines_total{level=\"warning\"}"), 1);
 }
 

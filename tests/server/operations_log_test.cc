@@ -235,7 +235,7 @@ TEST_F(OperationsLogTest, AFullDiskAsksForRoomOnce) {
 // --- The gate
 
 TEST_F(OperationsLogTest, TheGateRefusesWhatCannotBeRecorded) {
-  service::EventLog events(-1, service::LogLevel::kError);
+  program::EventLog events(-1, program::LogLevel::kError);
   const auto log = Open({.max_bytes = 1, .max_files = 1});  // each line opens a new file
   const Gate gate(nullptr, log.get(), &events);
   const Method* forget = FindMethod("/lethe.v1.MemoryService/Forget");

@@ -87,7 +87,7 @@ TEST(ReloaderTest, OptionsThatNeedARestartAreNamed) {
   Config after;
   after.quotas.defaults[Quota::kTokens] = 5;
   after.slow_call = absl::Seconds(9);
-  after.log_level = service::LogLevel::kDebug;
+  after.log_level = program::LogLevel::kDebug;
   EXPECT_THAT(NeedRestart(before, after), IsEmpty());
   after.origin = "other.example";
   after.ballast = 0;

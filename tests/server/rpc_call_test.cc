@@ -69,7 +69,7 @@ class RpcCallTest : public RpcTest {
   RpcCallTest() {
     const std::string path = folder_.path() + "/log";
     fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    log_ = std::make_unique<service::EventLog>(fd_, service::LogLevel::kDebug);
+    log_ = std::make_unique<program::EventLog>(fd_, program::LogLevel::kDebug);
     Serve(absl::Seconds(1000));
   }
   ~RpcCallTest() override {
@@ -125,7 +125,7 @@ class RpcCallTest : public RpcTest {
 
   service::TempDir folder_;
   int fd_ = -1;
-  std::unique_ptr<service::EventLog> log_;
+  std::unique_ptr<program::EventLog> log_;
   LineLimit lines_;
   std::atomic<int64_t> slow_{0};
   CountingObserver observer_;
@@ -242,7 +242,7 @@ TEST_F(RpcCallTest, LinesHoldNothingOfTheRequestButNames) {
 }
 
 TEST_F(RpcCallTest, FailuresOfTheServerAreWarningsAtABoundedRate) {
-  log_->SetLevel(service::LogLevel::kWarning);
+  log_->SetLevel(program::LogLevel::kWarning);
   Context absent;
   EXPECT_FALSE(GetMemory(&absent, "absent").ok());
   EXPECT_TRUE(Lines("call_failed").empty()) << "an answer is no failure of the server";
@@ -303,7 +303,7 @@ TEST_F(RpcCallTest, LinesOfTheLibraryAreBoundedAndCounted) {
 }
 
 TEST_F(RpcCallTest, SlowCallsAreWarnings) {
-  log_->SetLevel(service::LogLevel::kWarning);
+  log_->SetLevel(program::LogLevel::kWarning);
   Serve(absl::ZeroDuration());
   Context context;
   EXPECT_THAT(GetMemory(&context, "m"), RpcOk());

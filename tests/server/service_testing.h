@@ -20,7 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "audit/certificate.h"
-#include "server/service/event_log.h"
+#include "core/program/event_log.h"
 #include "server/service/service.h"
 #include "store/tenant_store.h"
 
@@ -132,7 +132,7 @@ class Harness {
  private:
   TempDir folder_;
   std::shared_ptr<StoreHooks> hooks_ = std::make_shared<StoreHooks>();
-  EventLog log_{-1, LogLevel::kError};
+  program::EventLog log_{-1, program::LogLevel::kError};
   ServiceOptions options_;
   std::unique_ptr<Service> service_;
 };

@@ -1,5 +1,7 @@
-#include "server/service/event_log.h"
+#include "core/program/event_log.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -8,9 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "tests/server/service_testing.h"
 
-namespace lethe::service {
+namespace lethe::program {
 namespace {
 
 std::vector<nlohmann::json> Lines(int fd) {
@@ -69,8 +70,8 @@ TEST(EventLogTest, Levels) {
        {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
     EXPECT_EQ(*ParseLogLevel(LogLevelName(level)), level);
   }
-  EXPECT_THAT(ParseLogLevel("loud"), HasCode(kInvalid));
+  EXPECT_TRUE(absl::IsInvalidArgument(ParseLogLevel("loud").status()));
 }
 
 }  // namespace
-}  // namespace lethe::service
+}  // namespace lethe::program
