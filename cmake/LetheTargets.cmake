@@ -1,7 +1,7 @@
 # lethe_library(NAME SOURCES a.cc b.cc DEPS x y)     a static library of ours
 # lethe_binary(NAME SOURCES main.cc DEPS x y)        a program in build/<preset>/bin
-# lethe_test(NAME SOURCES a_test.cc DEPS x [LABELS grpc] [FAST])   one GoogleTest program, found
-#                                                        by ctest; FAST: its own code computes much
+# lethe_test(NAME SOURCES a_test.cc DEPS x [LABELS grpc] [OPTIMIZED])   one GoogleTest program,
+#                                                        found by ctest; OPTIMIZED: it computes much itself
 # lethe_manual(PROGRAM SECTION SOURCES main.cc DEPS x)   share/man/man<section>/program.<section> in the
 #                                                        build, printed by a program made for it
 # All compile with our warnings as errors; includes start at the repository root.
@@ -52,7 +52,7 @@ function(lethe_manual program section)
 endfunction()
 
 function(lethe_test name)
-  cmake_parse_arguments(ARG "FAST" "" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMIZED" "" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   _lethe_common(${name})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
@@ -60,7 +60,7 @@ function(lethe_test name)
     LETHE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" LETHE_BINARY_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
   # Half of a build's time goes into tests, and most of that into optimising what runs once. What
   # they test is built as it is published.
-  if(NOT ARG_FAST)
+  if(NOT ARG_OPTIMIZED)
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
   add_test(NAME ${name} COMMAND ${name})

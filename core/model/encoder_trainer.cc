@@ -160,12 +160,14 @@ absl::StatusOr<EncoderStepReport> EncoderTrainer<T>::Train(const Runtime& runtim
 template <typename T>
 absl::StatusOr<EncoderStepReport> EncoderTrainer<T>::Evaluate(const Runtime& runtime,
                                                               const RecallSet<T>& set,
-                                                              uint64_t episodes) {
+                                                              uint64_t episodes,
+                                                              const std::function<bool()>& stop) {
   LETHE_RETURN_IF_ERROR(Check(set));
   return WithinMemory([&]() -> absl::StatusOr<EncoderStepReport> {
     EncoderStepReport report;
     report.step = optimizer_.step;
     for (uint64_t done = 0; done < episodes;) {
+      if (stop()) return absl::CancelledError("stopped while measuring");
       const size_t part = std::min<uint64_t>(options_.episodes, episodes - done);
       const std::vector<Episode> drawn = Draw(set, kEvaluationStream, done, part);
       LETHE_RETURN_IF_ERROR(RunEpisodes<T>(runtime, encoder_, values_, set, shape(), drawn, {}, {},

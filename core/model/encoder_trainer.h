@@ -11,6 +11,7 @@
 #ifndef LETHE_CORE_MODEL_ENCODER_TRAINER_H_
 #define LETHE_CORE_MODEL_ENCODER_TRAINER_H_
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,9 +69,12 @@ class EncoderTrainer {
 
   // Recall in `episodes` episodes of their own, of any set with as many tokens as one episode
   // has or more; loss is the mean of a query. Problems start afresh. Changes no state.
-  absl::StatusOr<EncoderStepReport> Evaluate(const Runtime& runtime,
-                                             const RecallSet<T>& set,
-                                             uint64_t episodes);
+  // CANCELLED once `stop`, which is asked before each batch of options().episodes, says so.
+  absl::StatusOr<EncoderStepReport> Evaluate(
+      const Runtime& runtime,
+      const RecallSet<T>& set,
+      uint64_t episodes,
+      const std::function<bool()>& stop = [] { return false; });
 
   std::string Checkpoint() const;
   std::string Artefact() const;

@@ -111,11 +111,10 @@ class EncoderRun : public JobRun {
     measured["episodes"] = config_.evaluation;
     for (auto& [name, trainer] :
          {std::pair<const char*, EncoderTrainer<float>*>{"before", &fresh}, {"after", &trainer_}}) {
-      if (stop()) return absl::CancelledError("stopped while measuring");
       LETHE_ASSIGN_OR_RETURN(
           const model::EncoderStepReport report,
           trainer->Evaluate(runtime, held_out_.has_value() ? *held_out_ : training_,
-                            config_.evaluation));
+                            config_.evaluation, stop));
       if (!std::isfinite(report.recall.loss)) {
         return absl::InvalidArgumentError(
             "train_encoder.learning_rate: the loss is not finite after training; lower it, or "

@@ -3,10 +3,11 @@
 //
 // A job of each kind is run undisturbed first. In each round the same three jobs run again on three
 // workers, which are killed (kill -9) at random steps; others take over, and every artefact must be
-// the first one bit for bit. Then one worker is stalled (SIGSTOP) until another one has finished
-// its job, and goes on: what it has made since must not show. One is asked to stop (SIGTERM) and
-// must leave a checkpoint of its last step, and one is told that its job is cancelled, within two
-// heartbeats. Prints what was done; exits 1 on the first thing that does not hold.
+// the first one bit for bit, made from the last checkpoint on. Then one worker is stalled (SIGSTOP)
+// until another one has finished its job, and goes on: what it has made since must not show. One is
+// asked to stop (SIGTERM) and must leave a checkpoint of its last step, and one is told that its
+// job is cancelled, within two heartbeats. Prints what was done; exits 1 on the first thing that
+// does not hold.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -20,6 +21,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 #include <string>
@@ -27,6 +29,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/client.h"
@@ -101,6 +104,17 @@ class Worker {
     std::stringstream text;
     text << std::ifstream(log_).rdbuf();
     return text.str();
+  }
+  // The step at which it began the job, by its own log.
+  uint64_t BeganAt(const std::string& job) const {
+    for (const absl::string_view line : absl::StrSplit(Log(), '\n', absl::SkipEmpty())) {
+      const auto entry = nlohmann::json::parse(line, nullptr, false);
+      if (!entry.is_discarded() && entry.value("event", "") == "job_began" &&
+          entry.value("job", "") == job) {
+        return entry.value("step", uint64_t{0});
+      }
+    }
+    Fail("the worker's log does not say where it began");
   }
 
  private:
@@ -234,10 +248,16 @@ class Scene {
       }
       return left == 0;
     });
+    std::vector<uint64_t> kept;
+    for (const std::string& id : ids) kept.push_back(Get(id).checkpoint_step);
     for (size_t i = 0; i < ids.size(); ++i) workers[i] = Start(Configs()[i]);
     for (size_t i = 0; i < ids.size(); ++i) {
       Check(ArtefactOf(ids[i]) == wanted_[i], "the artefact is that of the undisturbed run");
       Check(Get(ids[i]).leases >= 2, "another worker has finished it");
+      // Or from one that was still on its way when its worker was killed.
+      const uint64_t began = workers[i]->BeganAt(ids[i]);
+      Check(began >= kept[i], "it went on from the last checkpoint");
+      if (began > 0) ++resumed_;
       workers[i]->Stop();
     }
   }
@@ -294,6 +314,7 @@ class Scene {
               << absl::FormatDuration(took) << std::endl;
   }
 
+  int resumed() const { return resumed_; }
   void End() { Check(server_.Stop().ok(), "lethed ends by itself"); }
 
  private:
@@ -304,6 +325,7 @@ class Scene {
   std::unique_ptr<client::Client> client_;
   std::vector<std::string> wanted_;
   int workers_ = 0;
+  int resumed_ = 0;  // jobs that another worker began after their first step
 };
 
 int Main(int argc, char** argv) {
@@ -320,6 +342,7 @@ int Main(int argc, char** argv) {
   scene.End();
   std::cout << "workers: " << 3 * rounds << " killed, every artefact the same to the bit"
             << std::endl;
+  std::cout << "resumed from a checkpoint: " << scene.resumed() << std::endl;
   return 0;
 }
 

@@ -273,7 +273,14 @@ TEST(EncoderTrainer, ResumesBitForBit) {
   auto resumed = EncoderTrainer<double>::Restore(checkpoint).value();
   EXPECT_EQ(resumed.Checkpoint(), checkpoint);
   EXPECT_EQ(resumed.options(), Options());
-  ASSERT_TRUE(resumed.Evaluate(three.get(), *data.held_out, 5).ok());  // leaves no trace
+  // Measuring leaves no trace, stopped after some batches either.
+  const uint64_t episodes = 5 * Options().episodes;
+  ASSERT_TRUE(resumed.Evaluate(three.get(), *data.held_out, episodes).ok());
+  int asked = 0;
+  const auto stop = [&asked] { return ++asked > 3; };
+  EXPECT_TRUE(
+      absl::IsCancelled(resumed.Evaluate(three.get(), *data.held_out, episodes, stop).status()));
+  EXPECT_EQ(asked, 4);
   for (int i = 0; i < 7; ++i) ASSERT_TRUE(resumed.Step(three.get(), *data.training).ok());
   EXPECT_EQ(resumed.Checkpoint(), straight.Checkpoint());
   EXPECT_EQ(resumed.Artefact(), straight.Artefact());

@@ -18,6 +18,9 @@ holds=0
 killed=$(sed -n 's/^workers: \([0-9]*\) killed, every artefact the same to the bit$/\1/p' "$work/out")
 claim $((holds != 0 || ${killed:-0} < 20)) "jobs: workers killed, every artefact equal to an undisturbed run's, to the bit" \
   "${killed:-not all of it held}" "at least 20"
+resumed=$(sed -n 's/^resumed from a checkpoint: \([0-9]*\)$/\1/p' "$work/out")
+claim $((holds != 0 || ${resumed:-0} < 1)) "jobs: each went on from the last checkpoint that the server had, the others from the beginning" \
+  "${resumed:-none} of $kills from a checkpoint" "at least 1"
 cancelled=$(sed -n 's/^stalled at step .*, cancelled after \(.*\)$/\1/p' "$work/out")
 claim $((holds != 0 || ${#cancelled} == 0)) "jobs: late writes of a stalled worker refused, and a cancellation within two heartbeats" \
   "${cancelled:-not seen}" "2 s, two thirds of a lease of 3 s"
