@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/jobs/job_config.h"
+#include "worker/run_job.h"
 
 namespace lethe::worker {
 namespace {
@@ -66,6 +68,15 @@ Metrics::Metrics(absl::string_view version, absl::string_view backend)
       .Register(*impl_->registry)
       .Add({{"version", std::string(version)}, {"backend", std::string(backend)}})
       .Set(1);
+  // Series from the first one on: an increase is seen from 0.
+  using jobs::JobKind;
+  for (const JobKind kind : {JobKind::kCalibrate, JobKind::kTrainEncoder, JobKind::kTrainLm}) {
+    for (const RunEnd end : {RunEnd::kSucceeded, RunEnd::kFailed, RunEnd::kRetry,
+                             RunEnd::kCancelled, RunEnd::kStopped, RunEnd::kLost}) {
+      impl_->ended.Add(
+          {{"kind", std::string(jobs::JobKindName(kind))}, {"end", std::string(RunEndName(end))}});
+    }
+  }
 }
 Metrics::~Metrics() = default;
 

@@ -316,7 +316,8 @@ TEST_F(RunJobTest, MetricsAreServed) {
     answer.append(bytes, static_cast<size_t>(count));
   }
   ::close(socket);
-  EXPECT_THAT(answer, AllOf(HasSubstr("200 OK"), HasSubstr("lethe_worker_info{")));
+  EXPECT_THAT(answer, AllOf(HasSubstr("200 OK"), HasSubstr("lethe_worker_info{"),
+                            HasSubstr("{end=\"failed\",kind=\"train_lm\"} 0")));
   // What docs/jobs.md lists is what there is.
   std::stringstream document;
   document << std::ifstream(std::string(LETHE_SOURCE_DIR) + "/docs/jobs.md").rdbuf();
