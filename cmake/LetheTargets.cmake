@@ -14,6 +14,10 @@ target_compile_options(lethe_warnings INTERFACE
   -Wno-missing-field-initializers
   -Werror
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
+if(LETHE_SANITIZE)
+  # What a sanitizer adds makes g++ take initialised members for uninitialised ones (its manual says so).
+  target_compile_options(lethe_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+endif()
 
 function(_lethe_common target)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
