@@ -263,9 +263,8 @@ absl::Status JobStore::UpdateWithout(std::span<JobRecord> records,
                            database_->Prepare("DELETE FROM files WHERE job = ?1"));
     LETHE_RETURN_IF_ERROR(remove.Int(1, number).Run());
   }
-  LETHE_RETURN_IF_ERROR(Commit(transaction));
-  removals_pending_ = true;
-  return absl::OkStatus();
+  removals_pending_ = true;  // also where the outcome does not become known
+  return Commit(transaction);
 }
 
 absl::Status JobStore::Remove(std::span<const JobRecord> records) {
@@ -278,9 +277,8 @@ absl::Status JobStore::Remove(std::span<const JobRecord> records) {
       LETHE_RETURN_IF_ERROR(change.Int(1, ClampToInt64(record.number)).Run());
     }
   }
-  LETHE_RETURN_IF_ERROR(Commit(transaction));
-  removals_pending_ = true;
-  return absl::OkStatus();
+  removals_pending_ = true;  // also where the outcome does not become known
+  return Commit(transaction);
 }
 
 absl::Status JobStore::FinishRemovals() {
@@ -334,8 +332,10 @@ absl::Status JobStore::FinishRemovals() {
     LETHE_RETURN_IF_ERROR(database_->Execute("DELETE FROM removals"));
     LETHE_RETURN_IF_ERROR(transaction.Commit());
   }
+  // What is in the write-ahead log is still to be read there.
+  LETHE_RETURN_IF_ERROR(database_->CheckpointTruncate());
   removals_pending_ = false;
-  return database_->CheckpointTruncate();
+  return absl::OkStatus();
 }
 
 void JobStore::RemoveFile(const std::string& job_id, uint64_t sequence) {

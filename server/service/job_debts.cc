@@ -75,16 +75,18 @@ absl::Status JobDebts::Flush() {
   FileDescriptor file(
       ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.valid()) return SystemError(errno, "open it", path_);
-  std::string text;
+  // Its own line, whatever a crash has left before it.
+  std::string text = "\n";
   for (const std::string& unwritten : unwritten_) absl::StrAppend(&text, unwritten, "\n");
   const off_t whole = ::lseek(file.get(), 0, SEEK_END);
   if (whole < 0) return SystemError(errno, "find its end", path_);
   absl::Status written = WriteNext(file.get(), text, path_);
   if (written.ok()) written = Sync(file.get(), path_);
   if (!written.ok()) {
-    // A part of a line would spoil the next one; where it stays, everything is owed.
-    if (::ftruncate(file.get(), whole) != 0)
+    // Where a part of a line stays, the next process owes everything.
+    if (::ftruncate(file.get(), whole) != 0) {
       written.Update(SystemError(errno, "shorten it", path_));
+    }
     return written;
   }
   if (!file.Close()) return SystemError(errno, "close it", path_);

@@ -105,9 +105,9 @@ absl::Status Jobs::Drop(std::span<Job* const> jobs, std::vector<Change> changes)
         records[i].facts = changes[i].record.facts;
         return absl::OkStatus();
       });
+  for (const Job* job : jobs) ListedAfter(status, job->record.tenant_uid);
   if (!status.ok()) return Failed(status);
   for (size_t i = 0; i < jobs.size(); ++i) {
-    Listed(jobs[i]->record.tenant_uid);
     jobs[i]->files.clear();
     Take(*jobs[i], std::move(changes[i]));
   }

@@ -252,10 +252,14 @@ class Jobs {
   void GiveStoreUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Destroys keys that are listed; what fails is tried again by a later call.
   absl::Status TryRemovals() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Keys of jobs of this tenant are listed, until TryRemovals is OK.
-  void Listed(const std::string& tenant_uid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Keys of jobs of this tenant are listed, until TryRemovals is OK, unless the change has failed
+  // for certain.
+  void ListedAfter(const absl::Status& changed, const std::string& tenant_uid)
+      ABSL_LOCKS_EXCLUDED(tenants_mutex_);
   // Whether such keys may wait, also where the file cannot be used.
   bool RemovalsPending(const std::string& tenant_uid) ABSL_LOCKS_EXCLUDED(tenants_mutex_);
+  // Whether there is anything for TryRemovals, and a file to do it in.
+  bool RemovalsPending() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_LOCKS_EXCLUDED(tenants_mutex_);
   void Know(Knowledge knowledge) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the tenant may have jobs, or keys of some that wait to be destroyed, without waiting
   // for the file.

@@ -105,6 +105,9 @@ absl::Status Jobs::Tell(const std::string& tenant_uid,
                         const std::string& memory_uid,
                         std::span<const uint64_t> handles,
                         JobsTold& told) {
+  const bool works = store_ != nullptr && store_->Health().ok();
+  // A removal that an earlier erasure could not finish is finished with this one.
+  if (works && RemovalsPending() && options_.now() >= next_removal_) TryRemovals().IgnoreError();
   const auto of_tenant = of_tenant_.find(tenant_uid);
   if (of_tenant == of_tenant_.end()) return absl::OkStatus();
   std::vector<Job*> asked;
@@ -130,11 +133,6 @@ absl::Status Jobs::Tell(const std::string& tenant_uid,
     }
   }
   using Holding = store::JobStore::Holding;
-  const bool works = store_ != nullptr && store_->Health().ok();
-  // A removal that an earlier erasure could not finish is finished with this one.
-  if (works && store_->removals_pending() && options_.now() >= next_removal_) {
-    TryRemovals().IgnoreError();
-  }
   const std::vector<Holding> holding =
       works ? store_->SnapshotsThatHold(numbers, handles)
             : std::vector<Holding>(numbers.size(), Holding::kUnknown);
@@ -195,11 +193,10 @@ void Jobs::StartOver(const std::string& tenant_uid) {
 
 absl::Status Jobs::RemoveJobs(const std::vector<store::JobRecord>& records) {
   if (records.empty()) return absl::OkStatus();
-  if (const absl::Status status = store_->Remove(records); !status.ok()) return Failed(status);
-  for (const store::JobRecord& record : records) {
-    Listed(record.tenant_uid);
-    Forget(record.id);
-  }
+  const absl::Status status = store_->Remove(records);
+  for (const store::JobRecord& record : records) ListedAfter(status, record.tenant_uid);
+  if (!status.ok()) return Failed(status);
+  for (const store::JobRecord& record : records) Forget(record.id);
   return absl::OkStatus();
 }
 
@@ -213,7 +210,7 @@ bool Jobs::EndTenant(const std::string& tenant_uid) {
     const bool has = of_tenant != of_tenant_.end();
     if (knowledge_ == Knowledge::kRows && !has && !debts_.Ended(tenant_uid)) {
       // An earlier call of this end may have left keys.
-      if (store_ != nullptr && store_->removals_pending()) TryRemovals().IgnoreError();
+      if (RemovalsPending()) TryRemovals().IgnoreError();
       return !RemovalsPending(tenant_uid);
     }
     if (!usable) break;
@@ -267,7 +264,7 @@ absl::Status Jobs::PayDebts() {
                        {"marked", static_cast<int64_t>(ended.size())},
                        {"removed", static_cast<int64_t>(gone.size())}});
   LETHE_RETURN_IF_ERROR(RemoveJobs(gone));
-  if (store_->removals_pending()) TryRemovals().IgnoreError();
+  if (RemovalsPending()) TryRemovals().IgnoreError();
   if (const absl::Status cleared = debts_.Clear(); !cleared.ok()) return Failed(cleared);
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include "core/base/status_macros.h"
 #include "server/service/jobs.h"
 #include "server/service/retry_delay.h"
+#include "store/sqlite.h"
 
 namespace lethe::service {
 namespace {
@@ -45,7 +46,8 @@ bool Jobs::MayHaveJobs(const std::string& tenant_uid) {
          removals_of_.contains(tenant_uid);
 }
 
-void Jobs::Listed(const std::string& tenant_uid) {
+void Jobs::ListedAfter(const absl::Status& changed, const std::string& tenant_uid) {
+  if (!changed.ok() && !store::IsIndeterminate(changed)) return;
   MutexLock lock(tenants_mutex_);
   removals_of_.insert(tenant_uid);
 }
@@ -53,6 +55,12 @@ void Jobs::Listed(const std::string& tenant_uid) {
 bool Jobs::RemovalsPending(const std::string& tenant_uid) {
   MutexLock lock(tenants_mutex_);
   return removals_unnamed_ || removals_of_.contains(tenant_uid);
+}
+
+bool Jobs::RemovalsPending() {
+  if (store_ == nullptr) return false;
+  MutexLock lock(tenants_mutex_);
+  return store_->removals_pending() || removals_unnamed_ || !removals_of_.empty();
 }
 
 absl::Status Jobs::Reopen() {
@@ -184,7 +192,7 @@ absl::Status Jobs::Ready() {
   LETHE_RETURN_IF_ERROR(MakeUsable());
   if (store_ == nullptr) return absl::OkStatus();
   const absl::Time now = options_.now();
-  if (store_->removals_pending() && now >= next_removal_) TryRemovals().IgnoreError();
+  if (RemovalsPending() && now >= next_removal_) TryRemovals().IgnoreError();
   Sweep(now);
   return absl::OkStatus();
 }

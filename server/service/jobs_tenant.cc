@@ -13,6 +13,7 @@
 #include "server/service/names.h"
 #include "server/service/quotas.h"
 #include "server/service/retry_delay.h"
+#include "store/sqlite.h"
 
 namespace lethe::service {
 namespace {
@@ -55,9 +56,9 @@ absl::StatusOr<JobInfo> Jobs::Submit(const std::string& tenant_uid,
   if (stopped_) return absl::UnavailableError("the server is stopping");
   LETHE_RETURN_IF_ERROR(Ready());
   if (knowledge_ == Knowledge::kNone) {
-    if (const absl::Status made = store::JobStore::Create(options_.place); !made.ok()) {
-      return Failed(made);
-    }
+    const absl::Status made = store::JobStore::Create(options_.place);
+    // There already: an earlier call made it, and could not end as it should have.
+    if (!made.ok() && !absl::IsAlreadyExists(made)) return Failed(made);
     Know(Knowledge::kRows);
     LETHE_RETURN_IF_ERROR(Ready());
   }
@@ -103,7 +104,14 @@ absl::StatusOr<JobInfo> Jobs::Submit(const std::string& tenant_uid,
   record.state = static_cast<int>(JobState::kQueued);
   record.facts = EncodeJobFacts(job.facts, "");
   absl::StatusOr<store::JobRecord> stored = store_->Create(std::move(record));
-  if (!stored.ok()) return Failed(stored.status());
+  if (!stored.ok()) {
+    if (store::IsIndeterminate(stored.status())) {
+      // It may be there, whose end must not be missed.
+      MutexLock tenants(tenants_mutex_);
+      tenants_.insert(tenant_uid);
+    }
+    return Failed(stored.status());
+  }
   job.record = *std::move(stored);
   Index(job);
   const uint64_t number = job.record.number;
@@ -190,10 +198,9 @@ absl::Status Jobs::Delete(const std::string& tenant_uid, const std::string& id) 
     if (!HasEnded((*job)->state())) {
       return absl::FailedPreconditionError("job: has not ended; cancel it first");
     }
-    if (const absl::Status status = store_->Remove({&(*job)->record, 1}); !status.ok()) {
-      return Failed(status);
-    }
-    Listed(tenant_uid);
+    const absl::Status status = store_->Remove({&(*job)->record, 1});
+    ListedAfter(status, tenant_uid);
+    if (!status.ok()) return Failed(status);
     Forget(id);
   } else if (store_ == nullptr || !RemovalsPending(tenant_uid)) {
     return job.status();

@@ -97,7 +97,7 @@ absl::StatusOr<std::vector<Row>> Measure(const model::Runtime& runtime,
 
 absl::StatusOr<Result> Run(const Settings& settings) {
   const auto count = static_cast<size_t>(settings.Count("--tokens", 16, 4));
-  const auto steps = static_cast<uint64_t>(settings.Count("--steps", 3000, 4));
+  const auto steps = static_cast<uint64_t>(settings.Count("--steps", 8000, 4));
   const auto seeds = static_cast<uint64_t>(settings.Count("--seeds", 3, 1));
   const auto longest = static_cast<size_t>(settings.Count("--filler", 128, 32));
   const uint64_t samples = settings.quick ? 8 : 128;
@@ -152,7 +152,7 @@ const Registration kRegistration(
      "copying data tokens from among filler, by attention",
      {{"--tokens", "N", "data tokens (16, quick 4)", Flag::Kind::kCount},
       {"--filler", "N", "longest filler, from 32 doubling (128, quick 32)", Flag::Kind::kCount},
-      {"--steps", "N", "of each training (3000, quick 4)", Flag::Kind::kCount},
+      {"--steps", "N", "of each training (8000, quick 4)", Flag::Kind::kCount},
       {"--seeds", "N", "trainings of each (3, quick 1)", Flag::Kind::kCount}},
      Run});
 

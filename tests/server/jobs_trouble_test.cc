@@ -172,6 +172,18 @@ TEST(JobsTroubleTest, HalfOfTheFilesIsAnError) {
   EXPECT_EQ(*service.Artefact(service.done_), "artefact");
 }
 
+// As after a call that made both and then failed.
+TEST(JobsTroubleTest, FilesThatAreThereAlreadyAreTaken) {
+  TroubleHarness other;
+  other.Submit();
+  other.Stop();
+  TroubleHarness service;
+  fs::copy(other.data() + "/jobs", service.data() + "/jobs", fs::copy_options::recursive);
+  fs::copy(other.data() + "/vault/jobs", service.data() + "/vault/jobs",
+           fs::copy_options::recursive);
+  EXPECT_THAT(service.TrySubmit(), IsOk());
+}
+
 // A path that cannot be looked at is not a file that is not there.
 TEST(JobsTroubleTest, WhatCannotBeLookedAtIsAnError) {
   TroubleHarness service;
@@ -381,6 +393,12 @@ TEST(JobDebtsTest, WhatIsNotAWholeLineOwesEverything) {
   EXPECT_TRUE(debts.all());
   EXPECT_TRUE(debts.Erased(other, one));
   EXPECT_FALSE(debts.Ended(one)) << "nothing is destroyed on a guess";
+  // What comes after it is a line of its own.
+  EXPECT_THAT(debts.AddEnded(one), IsOk());
+  JobDebts next(path);
+  EXPECT_THAT(next.Load(), IsOk());
+  EXPECT_TRUE(next.Ended(one));
+  EXPECT_TRUE(next.all());
   EXPECT_THAT(debts.Clear(), IsOk());
   EXPECT_TRUE(debts.none());
   EXPECT_FALSE(fs::exists(path));
