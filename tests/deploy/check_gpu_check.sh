@@ -58,7 +58,7 @@ says '^ok cuda: the suite over the device: 42 tests passed '
 says '^ok cuda: compute-sanitizer, racecheck: ERROR SUMMARY: 0 errors'
 says '^ok batched, cuda, fp64: batched-backends'
 says '^ok batched, cuda, fp64: batched-solutions'
-says '^none tokens a second at 3.22M parameters on the device: missing'
+says '^ok batched, cuda, fp64: train-backends'
 says '^none PyTorch softmax.*No module named torch'
 says '^gpu-check: 0 short'
 grep -q 'LETHE_CUDA_ARCHITECTURES=90' "$work/tools/ran" || fail "built for another device"
@@ -103,7 +103,7 @@ check 1 --no-build
 says '^short batched-backends: cuda: no memory'
 tool bin/lethe-bench <<<'echo "short batched, cuda, fp32: slow (bar fast)" >"$3"'
 check 1 --no-build
-says '^gpu-check: 2 short'
+says '^gpu-check: 3 short'
 tool bin/cuda_probe <<<'echo "a small batch: wrong"; exit 1'
 check 1 --no-build
 says '^short cuda: a small batch on the device'
