@@ -168,22 +168,6 @@ int Delete(Context& context, const Arguments& arguments) {
   return kExitOk;
 }
 
-// Gives a file that is on the disk this name as well, never over one that has come since.
-absl::Status Name(const std::string& part, const std::string& path) {
-  if (::link(part.c_str(), path.c_str()) != 0) return SystemError(errno, "write it", path);
-  return SyncFolder(FolderOf(path));
-}
-
-absl::Status WriteNew(const std::string& path, absl::string_view content) {
-  const std::string part = absl::StrCat(path, ".part-", client::NewRequestId());
-  const FileDescriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file.valid()) return SystemError(errno, "make it", part);
-  const absl::Cleanup remove_part = [&part] { ::unlink(part.c_str()); };
-  LETHE_RETURN_IF_ERROR(WriteNext(file.get(), content, part));
-  LETHE_RETURN_IF_ERROR(Sync(file.get(), part));
-  return Name(part, path);
-}
-
 // The artefact goes to a place beside the file, which takes its name only when all is there, is
 // what the server says it is, and is on the disk.
 int Artefact(Context& context, const Arguments& arguments) {
@@ -213,12 +197,12 @@ int Artefact(Context& context, const Arguments& arguments) {
   if (const absl::Status synced = Sync(file.get(), part); !synced.ok()) {
     return context.FileError(synced.message());
   }
-  if (const absl::Status named = Name(part, arguments.out); !named.ok()) {
+  if (const absl::Status named = NameFile(part, arguments.out); !named.ok()) {
     return context.FileError(named.message());
   }
   if (!arguments.manifest.empty()) {
     const absl::Status written =
-        WriteNew(arguments.manifest, absl::StrCat(artefact->manifest, "\n"));
+        WriteNewFile(arguments.manifest, absl::StrCat(artefact->manifest, "\n"));
     if (!written.ok()) return context.FileError(written.message());
   }
   Print(context,

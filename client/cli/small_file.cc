@@ -1,12 +1,19 @@
 #include "client/cli/small_file.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "client/retry.h"
+#include "core/base/files.h"
+#include "core/base/status_macros.h"
 
 namespace lethe::cli {
 namespace {
@@ -48,6 +55,21 @@ absl::Status WriteFile(const std::string& path, absl::string_view content) {
     return absl::UnknownError(absl::StrCat(path, ": ", std::strerror(errno)));
   }
   return absl::OkStatus();
+}
+
+absl::Status NameFile(const std::string& part, const std::string& path) {
+  if (::link(part.c_str(), path.c_str()) != 0) return SystemError(errno, "write it", path);
+  return SyncFolder(FolderOf(path));
+}
+
+absl::Status WriteNewFile(const std::string& path, absl::string_view content) {
+  const std::string part = absl::StrCat(path, ".part-", client::NewRequestId());
+  const FileDescriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file.valid()) return SystemError(errno, "make it", part);
+  const absl::Cleanup remove_part = [&part] { ::unlink(part.c_str()); };
+  LETHE_RETURN_IF_ERROR(WriteNext(file.get(), content, part));
+  LETHE_RETURN_IF_ERROR(Sync(file.get(), part));
+  return NameFile(part, path);
 }
 
 bool IsNewOrEmptyFolder(const std::string& path) {

@@ -16,6 +16,12 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path);
 // Writes beside it and renames, so that no reader sees half a file.
 absl::Status WriteFile(const std::string& path, absl::string_view content);
 
+// Writes what is to be new: private, whole and on the disk before it has its name, and never over a
+// file that has come since.
+absl::Status WriteNewFile(const std::string& path, absl::string_view content);
+// The last step of that: `part`, which is on the disk and stays, has the name `path` as well.
+absl::Status NameFile(const std::string& part, const std::string& path);
+
 // Whether a folder can be made here, or take the place of an empty one. No link is followed.
 bool IsNewOrEmptyFolder(const std::string& path);
 
