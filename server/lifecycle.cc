@@ -27,13 +27,17 @@ extern "C" void EndByIt(int signal) {
   ::_exit(128 + signal);
 }
 
+// Who started it may want it to outlive a Ctrl-C.
+bool Ignored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 void EndOnStopSignals() {
   for (const int signal : {SIGTERM, SIGINT}) {
-    struct sigaction before {};
-    // Who started it may want it to outlive a Ctrl-C.
-    if (sigaction(signal, nullptr, &before) != 0 || before.sa_handler == SIG_IGN) continue;
+    if (Ignored(signal)) continue;
     struct sigaction action {};
     action.sa_handler = EndByIt;
     action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
@@ -45,10 +49,13 @@ Signals::Signals() {
   sigemptyset(&reload_);
   sigaddset(&reload_, SIGHUP);
   sigemptyset(&stops_);
-  sigaddset(&stops_, SIGTERM);
-  sigaddset(&stops_, SIGINT);
   sigemptyset(&all_);
-  for (const int signal : {SIGHUP, SIGTERM, SIGINT}) sigaddset(&all_, signal);
+  sigaddset(&all_, SIGHUP);
+  for (const int signal : {SIGTERM, SIGINT}) {
+    if (Ignored(signal)) continue;
+    sigaddset(&stops_, signal);
+    sigaddset(&all_, signal);
+  }
   ::signal(SIGHUP, SIG_DFL);
   pthread_sigmask(SIG_BLOCK, &reload_, nullptr);
 }

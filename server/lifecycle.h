@@ -21,8 +21,8 @@ namespace lethe::server {
 // One that the process was started to ignore stays ignored.
 void EndOnStopSignals();
 
-// SIGTERM and SIGINT stop, SIGHUP reloads. Threads: of the main thread. Threads that start later
-// inherit what is blocked.
+// SIGTERM and SIGINT stop, but for one that the process was started to ignore; SIGHUP reloads.
+// Threads: of the main thread. Threads that start later inherit what is blocked.
 class Signals {
  public:
   // Holds SIGHUP back, also one that the process was started to ignore; a reload that is asked for

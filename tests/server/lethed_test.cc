@@ -95,6 +95,18 @@ TEST_F(LethedTest, ASignalDuringStartUpEndsItAtOnce) {
   for (const int signal : {SIGTERM, SIGINT}) SignalDuringStartUp(signal, Daemon::As::kAnyProcess);
 }
 
+// As a shell without job control starts what it puts into the background.
+TEST_F(LethedTest, AnInterruptThatIsIgnoredStaysSo) {
+  Daemon daemon(folder_.path(), Arguments(), Daemon::As::kIgnoresInterrupts);
+  const auto channel = daemon.Connect();
+  daemon.Signal(SIGINT);
+  MakeMemory(channel);
+  EXPECT_TRUE(daemon.Lines("stopping").empty()) << daemon.Log();
+  daemon.Signal(SIGTERM);
+  EXPECT_EQ(daemon.Wait(), 0) << daemon.Log();
+  EXPECT_EQ(daemon.Lines("stopping").size(), 1u);
+}
+
 TEST_F(LethedTest, AsProcessOneOfAContainerItIsEndedBySignalsToo) {
   if (!ForksProcessOne()) return;
   for (const int signal : {SIGTERM, SIGINT}) SignalDuringStartUp(signal, Daemon::As::kProcessOne);

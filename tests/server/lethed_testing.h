@@ -59,7 +59,7 @@ inline bool ForksProcessOne() {
 // A running lethed; killed when it goes out of scope.
 class Daemon {
  public:
-  enum class As { kAnyProcess, kProcessOne };
+  enum class As { kAnyProcess, kProcessOne, kIgnoresInterrupts };
   Daemon(const std::string& folder, std::vector<std::string> arguments, As as = As::kAnyProcess)
       : log_path_(absl::StrCat(folder, "/log")), port_path_(absl::StrCat(folder, "/port")) {
     unlink(port_path_.c_str());
@@ -71,6 +71,7 @@ class Daemon {
     argv.push_back(nullptr);
     pid_ = as == As::kProcessOne ? ForkProcessOne() : fork();
     if (pid_ == 0) {
+      if (as == As::kIgnoresInterrupts) ::signal(SIGINT, SIG_IGN);
       const int log = open(log_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
       dup2(log, STDOUT_FILENO);
       dup2(log, STDERR_FILENO);
