@@ -441,6 +441,10 @@ class Checker:
                     if not all(self.let_in(pod, port["targetPort"]) for pod in pods):
                         self.fault(thing, "no NetworkPolicy lets others in to its pods")
         watched = self.of("PodMonitor")
+        scraped = []  # labels that a ServiceMonitor's services select
+        for thing in self.of("ServiceMonitor"):
+            scraped += [s["spec"]["selector"] for s in self.of("Service")
+                        if selects(thing["spec"]["selector"], s["metadata"].get("labels", {}))]
         for thing in watched:
             pods = [pod for _, pod in self.pods if selects(thing["spec"]["selector"], pod["metadata"]["labels"])]
             if not pods:
@@ -455,10 +459,11 @@ class Checker:
         for thing, pod in self.pods:
             names = {port["name"] for c in pod["spec"]["containers"] for port in c.get("ports", [])}
             labels = pod["metadata"]["labels"]
-            served = any(selects(s["spec"]["selector"], labels) for s in self.of("Service"))
-            if watched and "metrics" in names and not served and \
+            # Where there are alerts, what they look at is there.
+            if self.of("PrometheusRule") and "metrics" in names and \
+                    not any(selects(selector, labels) for selector in scraped) and \
                     not any(selects(monitor["spec"]["selector"], labels) for monitor in watched):
-                self.fault(thing, "has metrics that no PodMonitor looks at")
+                self.fault(thing, "has metrics that no monitor looks at")
         for thing in self.of("PrometheusRule"):
             if thing["spec"]["groups"] != self.facts["alerts"]["groups"]:
                 self.fault(thing, "is not deploy/alerts/lethe.rules.yml")
